@@ -1,0 +1,77 @@
+/*
+ * Files: whole-file reading with a bound, and publishing (appear whole or not at all).
+ *
+ * Publishing follows one sequence everywhere: a temporary name of its own in the same directory (host, process id,
+ * counter, and the shift's number where there is one), write, fsync, close, rename, fsync of the directory; every
+ * result checked. A failure removes the temporary file and leaves the old file untouched.
+ *
+ * Statuses: see error_errno(): missing 66, permission 77, no space 73, other 74.
+ */
+#ifndef NIGHTSHIFT_BASE_FILES_H
+#define NIGHTSHIFT_BASE_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Reads the whole file; *data (owned by the caller, free()) has a NUL behind its `*bytes` bytes.
+ * More than `limit` bytes: STATUS_DATA. */
+int file_read(const char *path, size_t limit, char **data, size_t *bytes);
+bool file_exists(const char *path);
+bool file_is_directory(const char *path);
+int file_size(const char *path, uint64_t *bytes);
+
+/* A file being published. */
+struct publish {
+	char *path;      /* final name */
+	char *temporary; /* NULL when nothing is open */
+	int descriptor;
+	uint64_t bytes;  /* written so far */
+	uint32_t crc;    /* CRC-32C of what was written, finished value */
+};
+/* Sets a word put into temporary names ("shift-7"); NULL: none. Copied. */
+void publish_tag(const char *tag);
+int publish_open(struct publish *publish, const char *path);
+int publish_write(struct publish *publish, const void *data, size_t bytes);
+int publish_commit(struct publish *publish);   /* fsync, close, rename, fsync of the directory */
+void publish_abandon(struct publish *publish); /* removes the temporary file; harmless after commit or on {0} */
+/* All of it in one call. */
+int file_publish(const char *path, const void *data, size_t bytes);
+
+/* Writes all bytes, retrying short writes and EINTR. `path` is for the message. */
+int file_write_all(int descriptor, const void *data, size_t bytes, const char *path);
+/* Replaces the file by its first `bytes` bytes: copied to a new file that is published over it (never truncated in
+ * place). Shorter than `bytes`: STATUS_DATA. Exactly that long: nothing is done. */
+int file_cut(const char *path, uint64_t bytes);
+int file_sync_directory(const char *path);
+int file_make_directory(const char *path);   /* one level; existing directory is fine */
+int file_make_directories(const char *path); /* like mkdir -p */
+int file_remove(const char *path);           /* missing is fine */
+int file_remove_tree(const char *path);      /* missing is fine; does not follow links */
+int file_rename(const char *from, const char *to); /* and fsync of the directory of `to` */
+/* Free bytes for this user on the file system of `path`. */
+int file_free_space(const char *path, uint64_t *bytes);
+
+/* Names in a directory except . and .., in byte order; free with names_release(). */
+struct names {
+	char **name;
+	size_t count, capacity;
+};
+int file_list(const char *directory, struct names *names);
+void names_release(struct names *names);
+int names_add(struct names *names, const char *name); /* copies */
+void names_sort(struct names *names);
+
+/* a/b ("b" alone when it is absolute or a is empty); owned by the caller; NULL with a message. */
+char *path_join(const char *a, const char *b);
+/* Absolute without . and .. where the file may not exist yet; owned by the caller. */
+char *path_absolute(const char *path);
+const char *path_base(const char *path); /* behind the last / */
+char *path_directory(const char *path);  /* owned by the caller; "." when there is none */
+/* False for absolute paths, empty ones and those with a .. component. */
+bool path_is_inside(const char *path);
+/* Directory of the running program's file (/proc/self/exe); owned by the caller. */
+char *path_of_program(void);
+
+#endif

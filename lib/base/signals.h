@@ -1,0 +1,25 @@
+/*
+ * Signals that end a shift (USR2 and TERM; INT stops a program at once as usual).
+ *
+ * signals_block() is the first line of main(): it blocks USR2 and TERM, so that nothing is lost before the handler
+ * stands; threads started meanwhile inherit the blocked mask and stay out of it. signals_install() sets the handlers
+ * (unconditionally: an inherited "ignore" is overridden), ignores SIGCONT and SIGPIPE stays at its default, and unblocks
+ * in the calling thread. The handler only sets flags.
+ */
+#ifndef NIGHTSHIFT_BASE_SIGNALS_H
+#define NIGHTSHIFT_BASE_SIGNALS_H
+
+#include <stdbool.h>
+
+enum signals_notice {
+	NOTICE_NONE = 0,
+	NOTICE_USR2 = 1, /* leave in time: the time limit comes */
+	NOTICE_TERM = 2  /* leave now: about KillWait remains */
+};
+
+void signals_block(void);
+int signals_install(void);
+enum signals_notice signals_notice(void); /* the most urgent one seen */
+double signals_notice_time(void);         /* clock_seconds() at which that one was first noticed */
+
+#endif

@@ -1,0 +1,13 @@
+/*
+ * Synthetic rooms of textured boxes and spheres with exact z-depth (spec/demo-depth.md): the same bytes on every machine for
+ * one seed (counter-based randomness, arithmetic without contraction, own sine and cosine).
+ */
+#ifndef NIGHTSHIFT_DATA_SCENES_H
+#define NIGHTSHIFT_DATA_SCENES_H
+
+#include <stdint.h>
+
+/* Renders scene `index` of `seed`: rgb [height,width,3] 8-bit, depth [height,width] metres. */
+int scene_render(uint64_t seed, uint32_t index, int height, int width, uint8_t *rgb, float *depth);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * tar: reading by libarchive (plain or compressed), and our deterministic ustar writer (spec/formats.md section 8).
+ * Reading refuses absolute names, "..", devices, sparse members and cut archives; links are given as such.
+ */
+#ifndef NIGHTSHIFT_FILE_TAR_H
+#define NIGHTSHIFT_FILE_TAR_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdbool.h>
+
+struct tar_member {
+	const char *name;     /* without leading "./"; borrowed until the next member */
+	char type;            /* 'f' file, 'd' directory, 'l' symbolic link, 'h' hard link */
+	const char *target;   /* of links */
+	uint64_t bytes;
+	unsigned mode;
+	int64_t modified;     /* seconds since 1970 */
+};
+struct tar_reader;
+int tar_open(const char *path, struct tar_reader **reader);
+/* *member is NULL at the end of the archive. */
+int tar_next(struct tar_reader *reader, const struct tar_member **member);
+/* Reads up to `bytes` of the present member; *got is 0 at its end. */
+int tar_read(struct tar_reader *reader, void *data, size_t bytes, size_t *got);
+void tar_close(struct tar_reader *reader);
+
+/* The writer hands its bytes to a sink (a file, a compressor, a digest). Members in the order given: the caller sorts. */
+struct tar_writer {
+	int (*sink)(void *context, const void *data, size_t bytes);
+	void *context;
+	int64_t modified; /* mtime of every member */
+};
+int tar_write_file(struct tar_writer *writer, const char *name, bool executable, const void *data, size_t bytes);
+int tar_write_link(struct tar_writer *writer, const char *name, const char *target);
+int tar_write_directory(struct tar_writer *writer, const char *name);
+int tar_finish(struct tar_writer *writer);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * A back end is a table of functions; the graph knows nothing else of it. Bodies get pointers and shapes in a `call`.
+ */
+#ifndef NIGHTSHIFT_GRAPH_BACKEND_H
+#define NIGHTSHIFT_GRAPH_BACKEND_H
+
+#include "graph/operation.h"
+
+struct call {
+	const struct node *node;
+	const struct tensor *in[NODE_INPUTS], *out[NODE_OUTPUTS]; /* shapes; NULL: absent */
+	void *in_data[NODE_INPUTS], *out_data[NODE_OUTPUTS];      /* NULL while preparing */
+	void *workspace;                                          /* node->workspace bytes, 64-byte aligned */
+};
+
+struct device_settings {
+	int threads;      /* of this process; > 0 */
+	const char *isa;  /* "auto", "plain", "avx2", "avx512": the highest instruction set to use */
+};
+
+/* One parameter's slots for the optimizer bodies; `scale` multiplies the gradient (clipping). */
+struct update_call {
+	float *value, *gradient, *moment1, *moment2;
+	size_t count;
+	const struct optimizer_rule *rule;
+	const struct step_scalars *scalars;
+	double scale;
+};
+
+struct backend {
+	const char *name; /* "cpu", "cuda" */
+	int (*open)(const struct device_settings *settings, struct device **device);
+	void (*close)(struct device *device);
+	/* Words for platform.cfg: the instruction set in use, the processor's or device's name. Valid while open. */
+	const char *(*isa)(const struct device *device);
+	const char *(*model)(const struct device *device);
+	void *(*allocate)(struct device *device, size_t bytes); /* zeroed, aligned to 64; NULL with a message */
+	void (*release)(struct device *device, void *memory);
+	int (*write)(struct device *device, void *to, const void *from, size_t bytes);
+	int (*read)(struct device *device, void *to, const void *from, size_t bytes);
+	/* False when there is no body for this operation and these shapes. */
+	bool (*supports)(const struct device *device, const struct call *call);
+	size_t (*workspace)(const struct device *device, const struct call *call);
+	int (*run)(struct device *device, const struct call *call);
+	/* Vector helpers over parameters. */
+	int (*add)(struct device *device, float *to, const float *from, size_t count);      /* to += from */
+	int (*scale)(struct device *device, float *data, double factor, size_t count);
+	/* Sum of squares in double, fixed order; nan or inf when an element is. */
+	int (*sum_squares)(struct device *device, const float *data, size_t count, double *sum);
+	int (*update)(struct device *device, const struct update_call *call);
+};
+
+struct device {
+	const struct backend *backend;
+	/* the back end's own members follow in its own structure */
+};
+
+#endif

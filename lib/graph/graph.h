@@ -1,0 +1,149 @@
+/*
+ * The graph: a model builder records operations once, shapes known; the backward pass is appended; a plan gives every
+ * tensor its place in one arena; then a step only runs a list (DESIGN section 6).
+ *
+ *	struct program *program = program_new(device);              a device of a back end, borrowed
+ *	struct graph *graph = graph_new(program, "train", true);
+ *	int x = graph_input(graph, "latents", TENSOR_F32, 4, (int64_t[]){8, 12, 16, 8});
+ *	int y = unet_build(graph, &unet, x, ...);                    parameters join the program's store by name
+ *	int loss = graph_masked_mse(graph, y, target, mask);
+ *	graph_backward(graph, loss);
+ *	program_update_rule(program, &optimizer);
+ *	program_prepare(program)                                     plans, allocates; nothing allocates after this
+ *	...
+ *	graph_write(graph, x, data); graph_run(graph); graph_read(graph, loss, &value);
+ *	program_collect(program, micro, micros); program_update(program, &scalars);
+ *
+ * Tensors are named by an index (>= 0). Builder functions return -1 after any error of this graph (the first message is
+ * kept) and pass -1 inputs through, so that a builder needs no checks: program_prepare() reports.
+ *
+ * Layout: activations are channels-last, N[D]HWC or [N, tokens, C] or [N, C]; parameters are stored in the layout of the
+ * original project's files when exported and in the engine's layout in memory (store_export/import convert).
+ *
+ * Operations that are not differentiable say so; a gradient that would have to pass through one is an error at build.
+ */
+#ifndef NIGHTSHIFT_GRAPH_GRAPH_H
+#define NIGHTSHIFT_GRAPH_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "graph/store.h"
+
+struct device; /* graph/backend.h */
+struct program;
+struct graph;
+
+enum tensor_type { TENSOR_F32, TENSOR_BF16, TENSOR_I32 };
+size_t tensor_type_size(enum tensor_type type);
+
+enum activation { ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_SILU, ACTIVATION_GELU, ACTIVATION_SIGMOID };
+
+/* ---- programs: a set of graphs over one store and one arena ---- */
+struct program *program_new(struct device *device);
+void program_free(struct program *program); /* its graphs and its store too */
+struct store *program_store(struct program *program);
+
+struct graph *graph_new(struct program *program, const char *name, bool training); /* owned by the program */
+
+/* ---- inputs and results ---- */
+int graph_input(struct graph *graph, const char *name, enum tensor_type type, int dims, const int64_t *dim);
+/* Marks a tensor as a result: it keeps its place until the end of the run, for graph_read(). */
+int graph_output(struct graph *graph, int tensor);
+int graph_dims(const struct graph *graph, int tensor);
+int64_t graph_dim(const struct graph *graph, int tensor, int i);
+size_t graph_elements(const struct graph *graph, int tensor);
+
+/* Parameter names: a path prefix ("down_blocks.0.") that graph_push() extends and graph_pop() restores. */
+void graph_push(struct graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void graph_pop(struct graph *graph);
+/* Records an error of the builder itself (bad sizes): kept as the graph's message, returns -1. */
+int graph_fail(struct graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- differentiable operations; NAME is relative to the prefix ---- */
+/* 2D convolution: x [N,H,W,C]; parameters NAME.weight [out,in/groups,kh,kw] and NAME.bias [out]. */
+struct convolution {
+	int out, kernel[2], stride[2], pad_before[2], pad_after[2], groups; /* groups 0 reads as 1, strides 0 as 1 */
+	bool bias;
+};
+int graph_convolution(struct graph *graph, int x, const char *name, struct convolution convolution);
+/* x [..., in] -> [..., out]; NAME.weight [out,in], NAME.bias [out]. */
+int graph_linear(struct graph *graph, int x, const char *name, int out, bool bias);
+/* Group norm over channels-last x, then the activation (none or SiLU); NAME.weight, NAME.bias [C]. Statistics in double or
+ * float32 pairwise, biased variance. Wu & He 2018. */
+int graph_group_norm(struct graph *graph, int x, const char *name, int groups, double epsilon, enum activation activation);
+/* Layer norm over the last dimension. */
+int graph_layer_norm(struct graph *graph, int x, const char *name, double epsilon);
+/* q [N,T,H*D], k and v [N,S,H*D] -> [N,T,H*D]; softmax(q k^T / sqrt(D)) v for each of `heads` heads. Memory linear in T+S. */
+int graph_attention(struct graph *graph, int q, int k, int v, int heads);
+/* x [..., 2C] -> a * gelu(g), a the first half, g the second; exact erf GELU. */
+int graph_geglu(struct graph *graph, int x);
+int graph_activation(struct graph *graph, int x, enum activation activation);
+int graph_add(struct graph *graph, int a, int b); /* same shape */
+/* x [N,...,C] + v [N,C] on every position. */
+int graph_add_channels(struct graph *graph, int x, int v);
+int graph_concat(struct graph *graph, int a, int b); /* along the last dimension */
+/* Nearest: out[i] = x[floor(i * in / out)]; x [N,H,W,C]. */
+int graph_upsample(struct graph *graph, int x, int64_t height, int64_t width);
+/* Same elements, other dimensions (the memory order is unchanged): [N,H,W,C] <-> [N,H*W,C]. */
+int graph_reshape(struct graph *graph, int x, int dims, const int64_t *dim);
+/* sum over selected elements of (prediction - target)^2 / number selected, a scalar [1]; mask [N,H,W] (or x's shape without
+ * the last dimension) holds 0 or 1; no gradient to target and mask. All masked out: loss 0, gradient 0. */
+int graph_masked_mse(struct graph *graph, int prediction, int target, int mask);
+
+/* ---- without gradient ---- */
+/* t [N] float -> [N, width]: cos(t f_i) then sin(t f_i), f_i = exp(-ln(10000) i / (width/2)) (spec/marigold.md 5.2). */
+int graph_timestep_embedding(struct graph *graph, int t, int width);
+
+/* ---- derivation, planning, running ---- */
+/* Appends the backward pass of the scalar `loss`; marks it as an output. Gradients of frozen parameters are not made. */
+int graph_backward(struct graph *graph, int loss);
+/* Gradient of a tensor after graph_backward() was called (for tests): its tensor index, kept as an output; -1 if none.
+ * Must be requested with graph_want_gradient() before graph_backward() when the tensor is an input. */
+void graph_want_gradient(struct graph *graph, int tensor);
+int graph_gradient(struct graph *graph, int tensor);
+
+/* How parameters are updated. */
+enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
+struct optimizer_rule {
+	enum optimizer_kind kind;
+	double beta1, beta2, epsilon; /* Adam: epsilon is added to the root of the bias-corrected second moment */
+	double momentum;              /* SGD */
+	double clip;                  /* largest global gradient norm; 0: no clipping */
+};
+int program_update_rule(struct program *program, const struct optimizer_rule *rule);
+/* What changes from step to step; operations read it, nothing is baked in. */
+struct step_scalars {
+	double learning_rate;
+	int64_t step; /* 1 for the first update (bias correction) */
+};
+
+/* Plans memory, allocates arena, gradients and state, prepares every operation of every graph. */
+int program_prepare(struct program *program);
+
+/* Between host memory (contiguous, the tensor's own layout and type) and the device. */
+int graph_write(struct graph *graph, int tensor, const void *data);
+int graph_read(struct graph *graph, int tensor, void *data);
+int graph_run(struct graph *graph);
+
+/* After each micro-batch's graph_run() of a training graph: adds its gradients into the sum by a binary tree that pairs
+ * consecutive micro-batches from the left. After the last one (micro == micros - 1) the gradient is the mean over micros. */
+int program_collect(struct program *program, int64_t micro, int64_t micros);
+/* Global gradient norm (before clipping; squares added in double, parameters in store order). */
+int program_gradient_norm(struct program *program, double *norm);
+/* Clips and updates all parameters by the rule. */
+int program_update(struct program *program, const struct step_scalars *scalars);
+/* Name of the first parameter whose gradient is not finite, or NULL. */
+const char *program_not_finite(struct program *program);
+
+/* ---- looking ---- */
+struct program_bytes { /* what was (or, before prepare, would be) allocated on the device */
+	uint64_t parameters, gradients, state, arena, workspace, total;
+};
+int program_measure(struct program *program, struct program_bytes *bytes); /* works before and after prepare; equal */
+double graph_flops(const struct graph *graph);  /* of one run: multiply and add count one each */
+double graph_traffic(const struct graph *graph); /* bytes read and written by one run */
+void graph_print(const struct graph *graph, FILE *out); /* one line a node: operation, name, shapes, bytes, offsets, flops */
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * The logs of a run: append-only tables whose recorded length decides what exists (DESIGN section 3).
+ *
+ * "Exact" logs (step.tsv, epoch.tsv, val.tsv, the event files) are flushed and fsynced before the checkpoint that records
+ * their lengths is published, and cut to those lengths on resume. "Loose" ones (time.tsv, train.log) are only appended to.
+ */
+#ifndef NIGHTSHIFT_RUN_LOG_H
+#define NIGHTSHIFT_RUN_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "run/shift.h"
+
+struct log_length {
+	char name[128]; /* relative to RUN: "log/step.tsv", "events.out.tfevents...." */
+	uint64_t bytes;
+};
+struct log_lengths {
+	struct log_length *item; /* owned */
+	size_t count;
+};
+void log_lengths_release(struct log_lengths *lengths);
+int log_lengths_add(struct log_lengths *lengths, const char *name, uint64_t bytes);
+
+/* Cuts the exact logs of RUN to `lengths`: a table that is not named is removed, an event file that is not named is removed; one that is
+ * shorter than recorded: STATUS_DATA naming it (the checkpoint is invalid). NULL: a fresh start, all exact logs go. `check_only`
+ * changes nothing. */
+int logs_cut(const struct run *run, const struct log_lengths *lengths, bool check_only);
+
+struct logs;
+/* Opens the tables for appending (creating them with their header line) and a new event file that starts at first_step. */
+int logs_open(const struct run *run, const struct shift *shift, int64_t first_step, struct logs **logs);
+enum log_table { LOG_STEP, LOG_EPOCH, LOG_VAL, LOG_TIME };
+/* Adds one line (fields separated by tabs, without the newline). Buffered. */
+int logs_row(struct logs *logs, enum log_table table, const char *line);
+int logs_scalar(struct logs *logs, int64_t step, const char *tag, double value);
+int logs_image(struct logs *logs, int64_t step, const char *tag, int width, int height, const void *png, size_t bytes);
+/* A line of log/train.log (time, shift, text). */
+int logs_text(struct logs *logs, const char *text);
+/* Fence, then flush and fsync everything; *lengths (released and refilled) are those of the exact logs. */
+int logs_sync(struct logs *logs, struct log_lengths *lengths);
+/* Flushes without fsync (so that people see progress); fence first. */
+int logs_flush(struct logs *logs);
+int logs_close(struct logs *logs); /* NULL is fine */
+
+#endif

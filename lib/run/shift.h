@@ -1,0 +1,50 @@
+/*
+ * Shifts: who may write to a run (DESIGN section 4, Ownership), and shifts.tsv.
+ */
+#ifndef NIGHTSHIFT_RUN_SHIFT_H
+#define NIGHTSHIFT_RUN_SHIFT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "run/run.h"
+
+/* Who this process is: job ("123", "120_4" for arrays, "-" without SLURM), restart, host, pid. */
+struct shift_identity {
+	char job[64];
+	int64_t restart;
+	char host[256];
+	int64_t pid;
+};
+void shift_identity(struct shift_identity *identity); /* from SLURM_* and the system */
+
+struct shift {
+	int64_t number; /* 1, 2, ...; 0: none claimed */
+	struct shift_identity identity;
+	const struct run *run;
+};
+
+/* Whether a process of this identity may go on from the highest claim (or there is none): STATUS_OK or STATUS_UNAVAILABLE
+ * naming the owner. `take_over` forces it. Claims nothing: for mkconfig, snapshot-code and the trainer's dry run. */
+int shift_check(const struct run *run, const struct shift_identity *identity, bool take_over);
+/* Checks, then claims the next number; writes the "lost" row for an owner that left no end row, and the "start" row.
+ * STATUS_FENCED when a higher claim appears meanwhile. */
+int shift_claim(struct shift *shift, const struct run *run, bool take_over, int64_t step);
+/* Reads shifts/current: STATUS_FENCED when a newer shift exists. Called before each publish, prune and log flush. */
+int shift_fence(const struct shift *shift);
+/* The "end" row. status: the exit status; reason: one word or a few ("done", "notice", "stopped", "not finite", ...). */
+int shift_end(const struct shift *shift, int64_t step, int status, const char *reason);
+
+/* One row of shifts.tsv: #shift event time job restart nodes world step status reason. */
+struct shift_row {
+	int64_t shift;     /* -1 where none was claimed ("-") */
+	char event[16];    /* start end lost requeue hold fail */
+	char time[32];
+	char job[64];
+	int64_t restart;
+	int64_t nodes, world, step, status; /* -1: "-" */
+	char reason[256];
+};
+int shift_rows(const struct run *run, struct shift_row **rows, size_t *count); /* caller frees; torn last line ignored */
+int shift_row_add(const struct run *run, const struct shift_row *row);         /* one O_APPEND write */
+
+#endif
