@@ -7,6 +7,7 @@
 
 /* Finished CRC-32C of data that follows data with the finished value `crc`; start with 0. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes);
+uint32_t crc32c_software(uint32_t crc, const void *data, size_t bytes); /* the body where there is no instruction */
 /* CRC-32C of A followed by B, from the two values and the length of B. */
 uint32_t crc32c_combine(uint32_t a, uint32_t b, uint64_t bytes_b);
 

@@ -1,0 +1,193 @@
+/* Errors: one message a thread, printed by main() only. */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MESSAGE_BYTES = 2048, LINE_BYTES = MESSAGE_BYTES + 256 };
+
+static __thread struct {
+	int status;
+	char message[MESSAGE_BYTES];
+} current;
+
+static char program_name[64] = "nightshift";
+
+static struct {
+	void (*line)(const char *text, void *context);
+	void *context;
+} tee;
+
+void error_program(const char *argument_zero)
+{
+	if (!argument_zero || !*argument_zero)
+		return;
+	const char *slash = strrchr(argument_zero, '/');
+	snprintf(program_name, sizeof program_name, "%s", slash ? slash + 1 : argument_zero);
+}
+
+const char *error_program_name(void)
+{
+	return program_name;
+}
+
+/* The arguments may point into the present message, so the new one is made beside it. */
+static void set_message(const char *format, va_list arguments, const char *behind)
+{
+	char made[MESSAGE_BYTES];
+	int length = vsnprintf(made, sizeof made, format, arguments);
+	if (length < 0)
+		length = 0;
+	if (length >= (int)sizeof made)
+		length = sizeof made - 1;
+	if (behind)
+		snprintf(made + length, sizeof made - length, ": %s", behind);
+	memcpy(current.message, made, sizeof made);
+}
+
+int error_set(int status, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	set_message(format, arguments, NULL);
+	va_end(arguments);
+	current.status = status;
+	return status;
+}
+
+static int status_of_errno(int number)
+{
+	switch (number) {
+	case ENOENT:
+		return STATUS_NO_INPUT;
+	case EACCES:
+	case EPERM:
+	case EROFS:
+		return STATUS_PERMISSION;
+	case ENOSPC:
+	case EDQUOT:
+		return STATUS_CANNOT_CREATE;
+	default:
+		return STATUS_IO;
+	}
+}
+
+int error_errno(int status, const char *format, ...)
+{
+	int number = errno;
+	char reason[128];
+	const char *text = strerror_r(number, reason, sizeof reason);
+	va_list arguments;
+	va_start(arguments, format);
+	set_message(format, arguments, text);
+	va_end(arguments);
+	current.status = status ? status : status_of_errno(number);
+	return current.status;
+}
+
+int error_prefix(const char *format, ...)
+{
+	char old[MESSAGE_BYTES];
+	memcpy(old, current.message, sizeof old);
+	va_list arguments;
+	va_start(arguments, format);
+	set_message(format, arguments, old);
+	va_end(arguments);
+	return current.status;
+}
+
+int error_status(void)
+{
+	return current.status;
+}
+
+const char *error_message(void)
+{
+	return current.message;
+}
+
+void error_clear(void)
+{
+	current.status = STATUS_OK;
+	current.message[0] = 0;
+}
+
+/* A message can quote bytes of a bad file: none of them may move the cursor or start a line. */
+static void replace_controls(char *text)
+{
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < 32 || *c == 127)
+			*c = '?';
+}
+
+static void print_line(const char *kind, const char *text)
+{
+	char line[LINE_BYTES];
+	int length = snprintf(line, sizeof line - 1, "%s: %s%s", program_name, kind, text);
+	if (length < 0)
+		return;
+	if (length > (int)sizeof line - 2)
+		length = sizeof line - 2;
+	replace_controls(line);
+	if (tee.line)
+		tee.line(line, tee.context);
+	line[length] = '\n';
+	/* There is nobody left to tell when stderr itself fails. */
+	if (write(STDERR_FILENO, line, length + 1) < 0)
+		return;
+}
+
+int error_print(int status)
+{
+	print_line("", current.message[0] ? current.message : "failed without a message");
+	return status;
+}
+
+static void print_formatted(const char *kind, const char *format, va_list arguments)
+{
+	char text[MESSAGE_BYTES];
+	vsnprintf(text, sizeof text, format, arguments);
+	print_line(kind, text);
+}
+
+void warn(const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	print_formatted("warning: ", format, arguments);
+	va_end(arguments);
+}
+
+void note(const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	print_formatted("", format, arguments);
+	va_end(arguments);
+}
+
+void error_tee(void (*line)(const char *text, void *context), void *context)
+{
+	tee.line = line;
+	tee.context = context;
+}
+
+int close_stdout(int status)
+{
+	bool failed = ferror(stdout);
+	bool pending = __fpending(stdout) > 0;
+	errno = 0;
+	/* Closed from the start (">&-") is what the user asked for, as long as nothing was to be written. */
+	if (fclose(stdout) && (pending || errno != EBADF))
+		failed = true;
+	if (!failed)
+		return status;
+	error_set(STATUS_IO, "standard output: %s", errno ? strerror(errno) : "write error");
+	error_print(STATUS_IO);
+	return status ? status : STATUS_IO;
+}
