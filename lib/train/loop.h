@@ -1,0 +1,80 @@
+/*
+ * The training loop: phases, logs, checkpoints, leaving in time (DESIGN section 4). It knows no task: a task is a table of
+ * functions over a prepared program.
+ *
+ * Phases of a step S: update > save > validate(set, sample) > pictures(index) > next step. A run can be left and resumed at
+ * each boundary with equal results; where it stands is in train.cfg and step-S.phase.
+ */
+#ifndef NIGHTSHIFT_TRAIN_LOOP_H
+#define NIGHTSHIFT_TRAIN_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "file/image.h"
+#include "graph/graph.h"
+#include "run/checkpoint.h"
+#include "train/leave.h"
+#include "train/schedule.h"
+
+struct loop_micro { /* one micro-batch's result */
+	double loss;
+	double data_seconds; /* waiting for data */
+	int64_t skipped;     /* bad samples replaced */
+};
+
+struct loop_task {
+	void *state;
+	struct program *program; /* prepared, borrowed */
+	int64_t batch, micros;   /* samples a step, micro-batches a step */
+	int64_t epoch_samples;
+	struct schedule schedule;
+	double learning_rate;
+	/* Loads micro-batch `micro` of step `step` (0-based global numbers) and runs forward and backward. */
+	int (*micro)(void *state, int64_t step, int64_t micro, struct loop_micro *result);
+	/* Names of the samples of that micro-batch, for messages; owned by the caller, NULL on failure. */
+	char *(*samples)(void *state, int64_t step, int64_t micro);
+
+	size_t sets; /* validation sets */
+	const char *(*set_name)(void *state, size_t set);
+	int64_t (*set_samples)(void *state, size_t set);
+	int metrics;
+	const char *const *metric_names;
+	/* Metrics of one sample; nan where undefined. STATUS_DATA: a bad sample (skipped where the configuration says so). */
+	int (*validate)(void *state, size_t set, int64_t sample, double *metrics);
+
+	int64_t pictures;
+	/* Picture `index`: 8-bit RGB (owned by the caller) and a file name without directory and suffix (at most 127 bytes). */
+	int (*picture)(void *state, int64_t index, struct image *image, char name[128]);
+
+	const char *model_stem;
+	const struct checkpoint_text *texts; /* beside the weights */
+	size_t text_count;
+};
+
+struct loop_options {
+	struct leave_options leave;
+	bool take_over, same_bits;
+};
+
+/* Cadences, as configured. */
+struct loop_plan {
+	int64_t steps;
+	int64_t validate_every, picture_every;
+	int64_t save_every;
+	double save_minutes;
+	int64_t keep, keep_every;
+	bool best;
+	const char *best_metric;
+	bool best_is_smaller;
+	bool skip_bad;
+};
+
+/*
+ * Runs the shift that `shift` claimed, from the checkpoint `resumed` (NULL: from the present weights at step 0) to the end of
+ * training, a reason to leave, or an error. Writes logs, checkpoints, pictures, `done` and nothing else; the caller writes the
+ * end row with *reason (a static string) and *step. Returns 0 (done), STATUS_AGAIN (left in time), or an error's status.
+ */
+int loop_run(const struct run *run, const struct shift *shift, const struct loop_task *task, const struct loop_plan *plan,
+	struct leave *leave, const struct checkpoint *resumed, int64_t *step, const char **reason);
+
+#endif
