@@ -38,6 +38,7 @@ struct backend {
 	void (*release)(struct device *device, void *memory);
 	int (*write)(struct device *device, void *to, const void *from, size_t bytes);
 	int (*read)(struct device *device, void *to, const void *from, size_t bytes);
+	int (*copy)(struct device *device, void *to, const void *from, size_t bytes); /* both on the device */
 	/* False when there is no body for this operation and these shapes. */
 	bool (*supports)(const struct device *device, const struct call *call);
 	size_t (*workspace)(const struct device *device, const struct call *call);

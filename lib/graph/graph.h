@@ -47,7 +47,9 @@ struct store *program_store(struct program *program);
 
 struct graph *graph_new(struct program *program, const char *name, bool training); /* owned by the program */
 
-/* ---- inputs and results ---- */
+/* ---- inputs and results ----
+ * An input keeps what was written until it is written again. Outputs are valid until the next run of any graph of the
+ * program, for they share one arena. */
 int graph_input(struct graph *graph, const char *name, enum tensor_type type, int dims, const int64_t *dim);
 /* Marks a tensor as a result: it keeps its place until the end of the run, for graph_read(). */
 int graph_output(struct graph *graph, int tensor);
@@ -119,12 +121,18 @@ struct step_scalars {
 	int64_t step; /* 1 for the first update (bias correction) */
 };
 
-/* Plans memory, allocates arena, gradients and state, prepares every operation of every graph. */
+/* The largest number of micro-batches that program_collect() will be told; 1 unless set. Before program_prepare(). */
+void program_micros(struct program *program, int64_t micros);
+
+/* Plans memory, allocates arena, gradients and state, prepares every operation of every graph. May be called again after
+ * more graphs were added over the same parameters (new shapes): parameters and state stay, the arena grows if it must. */
 int program_prepare(struct program *program);
 
 /* Between host memory (contiguous, the tensor's own layout and type) and the device. */
 int graph_write(struct graph *graph, int tensor, const void *data);
 int graph_read(struct graph *graph, int tensor, void *data);
+/* Forward, and backward where there is one. A loss that is not finite: STATUS_FENCED before the backward pass, with a
+ * message that names the first tensor that is not finite. */
 int graph_run(struct graph *graph);
 
 /* After each micro-batch's graph_run() of a training graph: adds its gradients into the sum by a binary tree that pairs
@@ -132,14 +140,14 @@ int graph_run(struct graph *graph);
 int program_collect(struct program *program, int64_t micro, int64_t micros);
 /* Global gradient norm (before clipping; squares added in double, parameters in store order). */
 int program_gradient_norm(struct program *program, double *norm);
-/* Clips and updates all parameters by the rule. */
+/* Clips and updates all parameters by the rule: above `clip` the gradient is multiplied by clip / (norm + 1e-6). */
 int program_update(struct program *program, const struct step_scalars *scalars);
 /* Name of the first parameter whose gradient is not finite, or NULL. */
 const char *program_not_finite(struct program *program);
 
 /* ---- looking ---- */
 struct program_bytes { /* what was (or, before prepare, would be) allocated on the device */
-	uint64_t parameters, gradients, state, arena, workspace, total;
+	uint64_t parameters, gradients, accumulators /* of program_collect() */, state, inputs, arena, workspace, total;
 };
 int program_measure(struct program *program, struct program_bytes *bytes); /* works before and after prepare; equal */
 double graph_flops(const struct graph *graph);  /* of one run: multiply and add count one each */

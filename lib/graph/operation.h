@@ -33,6 +33,12 @@
  * MASKED_MSE            prediction, target, mask               -> loss [1], count [1]
  * MASKED_MSE_BACKWARD   prediction, target, mask, count        -> dprediction         (d loss = 1)
  *
+ * Only outputs marked `?` and those of CONCAT_BACKWARD may be absent (a gradient that nobody wants goes to a scratch tensor).
+ *
+ * In place: the planner may give the first output the memory of an input that is not needed afterwards, and only then
+ * `accumulate` is 0: ADD (a or b), COPY, ADD_CHANNELS (x), ACTIVATION (x), ACTIVATION_BACKWARD (x or dy). Bodies of these
+ * read an element before they write the same element and nothing else of that memory later. A COPY onto itself is not run.
+ *
  * Optimizer bodies work on whole parameters, through the back end's own entries (backend.h).
  *
  * Floating-point rules: float32; sums over more than a few hundred terms in double or in a fixed pairwise/blocked order;
@@ -51,6 +57,8 @@ enum operation {
 	OP_MASKED_MSE_BACKWARD, OP_COUNT
 };
 const char *operation_name(enum operation operation);
+/* Bit k: output 0 may take the memory of input k. */
+unsigned operation_in_place(enum operation operation);
 
 enum tensor_kind {
 	TENSOR_INPUT, TENSOR_PARAMETER, TENSOR_ACTIVATION, TENSOR_GRADIENT /* of an activation */, TENSOR_PARAMETER_GRADIENT
