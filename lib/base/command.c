@@ -129,7 +129,8 @@ int command_run(const char *const *argv, const char *const *environment, double 
 	if (!complete)
 		kill(child, SIGKILL);
 	if (!reap(child, end, exit_status) || !complete)
-		return error_set(STATUS_UNAVAILABLE, "%s: no answer within %.0f s, or too much of it", argv[0], seconds);
+		return error_set(STATUS_UNAVAILABLE, "%s: no answer within %.0f s, or too much of it",
+			argv[0], seconds);
 	if (*exit_status == 127)
 		return error_set(STATUS_UNAVAILABLE, "%s: cannot be started (is it in PATH?)", argv[0]);
 	return text_check(out);

@@ -23,6 +23,13 @@ static struct {
 	void *context;
 } tee;
 
+static bool redrawn_line;
+
+void error_redrawn_line(bool stands)
+{
+	redrawn_line = stands;
+}
+
 void error_program(const char *argument_zero)
 {
 	if (!argument_zero || !*argument_zero)
@@ -127,18 +134,23 @@ static void replace_controls(char *text)
 
 static void print_line(const char *kind, const char *text)
 {
+	static const char wipe[] = "\r\033[K";
 	char line[LINE_BYTES];
-	int length = snprintf(line, sizeof line - 1, "%s: %s%s", program_name, kind, text);
-	if (length < 0)
-		return;
-	if (length > (int)sizeof line - 2)
-		length = sizeof line - 2;
-	replace_controls(line);
+	char *start = line + strlen(wipe);
+	size_t room = sizeof line - strlen(wipe);
+	snprintf(start, room - 1, "%s: %s%s", program_name, kind, text);
+	replace_controls(start);
 	if (tee.line)
-		tee.line(line, tee.context);
-	line[length] = '\n';
+		tee.line(start, tee.context);
+	if (redrawn_line) {
+		memcpy(line, wipe, strlen(wipe));
+		start = line;
+		redrawn_line = false;
+	}
+	size_t length = strlen(start);
+	start[length] = '\n';
 	/* There is nobody left to tell when stderr itself fails. */
-	if (write(STDERR_FILENO, line, length + 1) < 0)
+	if (write(STDERR_FILENO, start, length + 1) < 0)
 		return;
 }
 

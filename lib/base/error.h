@@ -9,6 +9,8 @@
 #ifndef NIGHTSHIFT_BASE_ERROR_H
 #define NIGHTSHIFT_BASE_ERROR_H
 
+#include <stdbool.h>
+
 enum status {
 	STATUS_OK = 0,
 	STATUS_FAILURE = 1,        /* anything else */
@@ -47,6 +49,8 @@ void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Every note, warning and printed error is handed to this function too (the trainer's train.log). NULL: none. */
 void error_tee(void (*line)(const char *text, void *context), void *context);
+/* True while a line that will be redrawn stands on the terminal: what is printed next wipes it first. */
+void error_redrawn_line(bool stands);
 
 /* Flushes and closes stdout; a full disk or closed pipe becomes an error instead of silence. Last call of main():
  * returns `status`, or STATUS_IO when stdout could not be written. */

@@ -21,12 +21,14 @@ uint64_t random_bits(struct random r, uint64_t step, uint32_t sample, uint32_t e
 double random_uniform(struct random r, uint64_t step, uint32_t sample, uint32_t element); /* [0, 1), 53 bits */
 /* Uniform in 0 .. bound-1 without bias worth mentioning (64-bit multiply); bound > 0. */
 uint64_t random_below(struct random r, uint64_t step, uint32_t sample, uint32_t element, uint64_t bound);
-/* count standard normals (Box-Muller), elements first .. first+count-1 of (step, sample). */
+/* count standard normals (Box-Muller), elements first .. first+count-1 of (step, sample); an element does not depend on
+ * `first`. Bits, uniforms and normals of one stream are not independent of each other: a stream has one use. */
 void random_normal(struct random r, uint64_t step, uint32_t sample, uint32_t first, float *out, size_t count);
 /* The element at `index` of a keyed permutation of 0 .. count-1 (any count); `pass` chooses the permutation. */
 uint64_t random_permute(struct random r, uint64_t pass, uint64_t index, uint64_t count);
 
-/* Machine-independent functions (double, error below 1e-14 relative to 1). */
+/* Machine-independent functions (double; error below 1e-14 relative to the larger of 1 and the value; sine and cosine for
+ * |x| < 2^19). */
 double exact_sin(double x);
 double exact_cos(double x);
 double exact_log(double x);

@@ -1,0 +1,57 @@
+/* Signals that end a shift: the handler only sets flags. */
+#include "base/signals.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+/* Microseconds on clock_seconds() of the first arrival, plus one; 0: not seen. */
+static _Atomic int64_t seen_usr2, seen_term;
+
+static void handle(int number)
+{
+	int64_t none = 0, now = (int64_t)(clock_seconds() * 1e6) + 1;
+	atomic_compare_exchange_strong(number == SIGTERM ? &seen_term : &seen_usr2, &none, now);
+}
+
+static void fill_set(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGUSR2);
+	sigaddset(set, SIGTERM);
+}
+
+void signals_block(void)
+{
+	sigset_t set;
+	fill_set(&set);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+int signals_install(void)
+{
+	sigset_t set;
+	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+	struct sigaction ignore = {.sa_handler = SIG_IGN};
+	fill_set(&set);
+	action.sa_mask = set;
+	if (sigaction(SIGUSR2, &action, NULL) || sigaction(SIGTERM, &action, NULL) ||
+		sigaction(SIGCONT, &ignore, NULL) || pthread_sigmask(SIG_UNBLOCK, &set, NULL))
+		return error_errno(STATUS_FAILURE, "signal handlers");
+	return STATUS_OK;
+}
+
+enum signals_notice signals_notice(void)
+{
+	return seen_term ? NOTICE_TERM : seen_usr2 ? NOTICE_USR2 : NOTICE_NONE;
+}
+
+double signals_notice_time(void)
+{
+	int64_t seen = seen_term ? seen_term : seen_usr2;
+	return (double)(seen - 1) * 1e-6;
+}
