@@ -42,6 +42,8 @@ int logs_text(struct logs *logs, const char *text);
 int logs_sync(struct logs *logs, struct log_lengths *lengths);
 /* Flushes without fsync (so that people see progress); fence first. */
 int logs_flush(struct logs *logs);
-int logs_close(struct logs *logs); /* NULL is fine */
+int logs_close(struct logs *logs); /* syncs and frees; NULL is fine */
+/* Frees without writing what is still buffered: for a shift that was fenced or failed. NULL is fine. */
+void logs_discard(struct logs *logs);
 
 #endif
