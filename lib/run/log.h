@@ -23,22 +23,25 @@ struct log_lengths {
 void log_lengths_release(struct log_lengths *lengths);
 int log_lengths_add(struct log_lengths *lengths, const char *name, uint64_t bytes);
 
-/* Cuts the exact logs of RUN to `lengths`: a table that is not named is removed, an event file that is not named is removed; one that is
- * shorter than recorded: STATUS_DATA naming it (the checkpoint is invalid). NULL: a fresh start, all exact logs go. `check_only`
- * changes nothing. */
-int logs_cut(const struct run *run, const struct log_lengths *lengths, bool check_only);
+/* Whether the exact logs of RUN are at least as long as `lengths` says: STATUS_DATA names one that is not (the checkpoint that
+ * records them is then invalid) or that is no log's name. Changes nothing. */
+int logs_check(const struct run *run, const struct log_lengths *lengths);
 
 struct logs;
-/* Opens the tables for appending (creating them with their header line) and a new event file that starts at first_step. */
-int logs_open(const struct run *run, const struct shift *shift, int64_t first_step, struct logs **logs);
+/* Fence; cuts the exact logs to `lengths` (those of the checkpoint resumed from; NULL: a fresh start, all exact logs go); opens the
+ * tables for appending, creating them with their header line; opens a new event file that starts at first_step.
+ * A cut copies the first bytes to a new file and renames that over the old one, always: a late line of an older shift that still
+ * has the old file open is lost with it. Tables and event files that are not named are removed. */
+int logs_open(const struct shift *shift, const struct log_lengths *lengths, int64_t first_step, struct logs **logs);
 enum log_table { LOG_STEP, LOG_EPOCH, LOG_VAL, LOG_TIME };
 /* Adds one line (fields separated by tabs, without the newline). Buffered. */
 int logs_row(struct logs *logs, enum log_table table, const char *line);
 int logs_scalar(struct logs *logs, int64_t step, const char *tag, double value);
 int logs_image(struct logs *logs, int64_t step, const char *tag, int width, int height, const void *png, size_t bytes);
-/* A line of log/train.log (time, shift, text). */
+/* A line of log/train.log (time, shift, text), written at once, also by a shift that is fenced. */
 int logs_text(struct logs *logs, const char *text);
-/* Fence, then flush and fsync everything; *lengths (released and refilled) are those of the exact logs. */
+/* Fence, then flush and fsync everything; *lengths (released and refilled) are those of the exact logs, the event files of earlier
+ * shifts included. STATUS_IO when somebody else wrote to or replaced a log meanwhile. */
 int logs_sync(struct logs *logs, struct log_lengths *lengths);
 /* Flushes without fsync (so that people see progress); fence first. */
 int logs_flush(struct logs *logs);

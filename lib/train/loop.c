@@ -610,12 +610,9 @@ static int start_state(struct loop *loop, const struct checkpoint *resumed)
 	loop->boundary.step = -1;
 	if (!resumed) {
 		snprintf(state->config_id, sizeof(state->config_id), "%s", config_id(loop->run->config));
-		status = logs_cut(loop->run, NULL, false);
 	} else {
 		loop->saved_step = resumed->step;
 		status = train_state_copy(state, &resumed->state);
-		if (!status)
-			status = logs_cut(loop->run, &state->logs, false);
 	}
 	state->shift = loop->shift->number;
 	if (state->phase == PHASE_DONE && state->step < loop->plan->steps)
@@ -623,7 +620,7 @@ static int start_state(struct loop *loop, const struct checkpoint *resumed)
 	if (state->phase == PHASE_STEP && state->step >= loop->plan->steps)
 		state->phase = PHASE_DONE;
 	if (!status)
-		status = logs_open(loop->run, loop->shift, state->step + 1, &loop->logs);
+		status = logs_open(loop->shift, resumed ? &state->logs : NULL, state->step + 1, &loop->logs);
 	if (!status && resumed && state->phase != PHASE_STEP)
 		status = mark_boundary(loop);
 	return status;
