@@ -604,7 +604,7 @@ static int run_phases(struct loop *loop)
 static int start_state(struct loop *loop, const struct checkpoint *resumed)
 {
 	struct train_state *state = &loop->state;
-	int status;
+	int status = 0;
 
 	loop->saved_step = -1;
 	loop->boundary.step = -1;
