@@ -29,8 +29,10 @@ PROGRAMS = $(PROGRAM_SOURCES:bin/%.c=$(BINDIR)/%)
 TEST_SOURCES = $(wildcard tests/*.c)
 TESTS = $(TEST_SOURCES:tests/%.c=$(BUILD)/tests/%)
 
+SHIMS = $(patsubst tests/shim/%.c,$(BUILD)/tests/%.so,$(wildcard tests/shim/*.c))
+
 all: $(PROGRAMS)
-tests: $(TESTS)
+tests: $(TESTS) $(SHIMS)
 
 $(BUILD)/libnightshift.a: $(LIB_OBJECTS)
 	@rm -f $@
@@ -38,11 +40,14 @@ $(BUILD)/libnightshift.a: $(LIB_OBJECTS)
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_AUTO) $(CPPFLAGS) $(CFLAGS_AUTO) $(CFLAGS_$(*F)) $(CFLAGS) -MMD -MP -c $< -o $@
-$(BINDIR)/%: $(BUILD)/bin/%.o $(BUILD)/libnightshift.a
+$(PROGRAMS): $(BINDIR)/%: $(BUILD)/bin/%.o $(BUILD)/libnightshift.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $^ $(LDLIBS) -o $@
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libnightshift.a
+$(TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libnightshift.a
 	$(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $^ $(LDLIBS) -o $@
+$(BUILD)/tests/%.so: tests/shim/%.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Wno-nonnull-compare -fPIC -shared $< -o $@ -ldl -lpthread
 .SECONDARY:
 
 clean:

@@ -1,0 +1,73 @@
+# What the Bats files share. First lines of each file:
+#
+#	load helper
+#	setup() { enter_scratch; }
+#
+# $ROOT is the source tree, its bin/ stands first in PATH. Each test runs in an empty directory of its own, which Bats
+# removes. Use `run_tool` instead of `run`: it keeps stdout and stderr apart.
+
+ROOT=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd)
+export NIGHTSHIFT_HOME=$ROOT
+export PATH="$ROOT/bin:$PATH"
+export LC_ALL=C TZ=UTC0
+# A test must see what a user without SLURM sees, wherever it is started.
+unset ${!SLURM_@} ${!SBATCH_@} ${!NIGHTSHIFT_FAULT@} ${!OMPI_@} ${!PMI_@} RANK WORLD_SIZE LOCAL_RANK
+
+bats_require_minimum_version 1.5.0
+
+enter_scratch() {
+	cd "$BATS_TEST_TMPDIR" || return 1
+}
+
+# run_tool STATUS COMMAND [WORD ...]: runs it; fails, showing everything, unless it exits with STATUS.
+# Afterwards $output is stdout, $stderr is stderr, ${lines[@]} and ${stderr_lines[@]} their lines.
+run_tool() {
+	local wanted=$1
+	shift
+	run --separate-stderr "$@"
+	if [ "$status" -ne "$wanted" ]; then
+		printf '%s: status %s where %s was expected\n' "$*" "$status" "$wanted"
+		printf 'stdout: %s\n' "$output"
+		printf 'stderr: %s\n' "$stderr"
+		return 1
+	fi
+}
+
+# one_error PATTERN ...: stderr of the last run_tool is one line "program: ..." that holds every pattern (extended
+# regular expressions), without a control character.
+one_error() {
+	local pattern
+	if [ "${#stderr_lines[@]}" -ne 1 ]; then
+		printf 'one line on stderr expected, got %s:\n%s\n' "${#stderr_lines[@]}" "$stderr"
+		return 1
+	fi
+	for pattern in '^[a-z0-9-]+: ' "$@"; do
+		if ! [[ $stderr =~ $pattern ]]; then
+			printf "stderr does not hold '%s': %s\n" "$pattern" "$stderr"
+			return 1
+		fi
+	done
+	! [[ $stderr =~ [[:cntrl:]] ]]
+}
+
+# with_fault SPEC COMMAND ...: runs the command under tests/shim/faults.c; the way of the result is the caller's.
+with_fault() {
+	local spec=$1
+	shift
+	LD_PRELOAD=$ROOT/build/tests/faults.so NIGHTSHIFT_FAULT=$spec "$@"
+}
+
+# column NAME FILE: the values of one column of a table whose first line is the header "#a<TAB>b...".
+column() {
+	awk -F'\t' -v name="$1" 'NR == 1 { sub(/^#/, ""); for (i = 1; i <= NF; i++) if ($i == name) at = i
+		if (!at) exit 1; next } !/^#/ { print $at }' "$2"
+}
+
+# same_files A B FILE ...: the named files (or directories) below both are byte-equal.
+same_files() {
+	local a=$1 b=$2 file
+	shift 2
+	for file in "$@"; do
+		diff -r -q "$a/$file" "$b/$file" || return 1
+	done
+}
