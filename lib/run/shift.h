@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include "run/run.h"
 
-/* Who this process is: job ("123", "120_4" for arrays, "-" without SLURM), restart, host, pid. */
+/* Who this process is: job ("123", "120_4" for arrays), restart, host, pid. Without SLURM_JOB_ID the script that loops
+ * gives job and restart in NIGHTSHIFT_JOB ("bash-HOST-PID": squeue knows no such job) and NIGHTSHIFT_RESTART; else "-", 0. */
 struct shift_identity {
 	char job[64];
 	int64_t restart;
