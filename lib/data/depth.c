@@ -1,0 +1,455 @@
+/* The table of layouts; opening a dataset and reading its samples. */
+#include "data/depth.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/depth_layout.h"
+#include "file/image.h"
+#include "file/npy.h"
+
+#define FILE_LIMIT ((size_t)2 << 30) /* bytes of an image or depth file */
+
+static const struct depth_layout *const layouts[] = {&depth_layout_plain, &depth_layout_nyu, &depth_layout_kitti};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+struct depth_dataset {
+	struct depth_options options; /* texts owned */
+	const struct depth_layout *layout;
+	struct depth_entries entries;
+};
+
+void depth_sample_release(struct depth_sample *sample)
+{
+	free(sample->rgb);
+	free(sample->depth);
+	free(sample->mask);
+	*sample = (struct depth_sample){0};
+}
+
+int depth_crop_find(const char *name)
+{
+	static const char *const names[] = {"none", "eigen", "garg"};
+
+	for (int i = 0; i < 3; i++)
+		if (strcmp(name, names[i]) == 0)
+			return i;
+	return -1;
+}
+
+/* ---- opening ---- */
+
+static int find_layout(const char *name, const struct depth_layout **layout)
+{
+	for (size_t i = 0; i < LAYOUTS; i++)
+		if (strcmp(layouts[i]->name, name) == 0) {
+			*layout = layouts[i];
+			return STATUS_OK;
+		}
+	return error_set(STATUS_CONFIG, "unknown layout %s (plain, nyu or kitti)", name);
+}
+
+static int copy_options(struct depth_options *to, const struct depth_options *from)
+{
+	*to = *from;
+	to->name = memory_text(from->name ? from->name : "");
+	to->layout = memory_text(from->layout ? from->layout : "");
+	to->path = memory_text(from->path ? from->path : "");
+	to->list = memory_text(from->list ? from->list : "");
+	return to->name && to->layout && to->path && to->list ? STATUS_OK : error_status();
+}
+
+static int check_options(struct depth_dataset *dataset)
+{
+	struct depth_options *options = &dataset->options;
+	struct depth_window window;
+
+	if (options->minimum == 0 && options->maximum == 0) {
+		options->minimum = dataset->layout->minimum;
+		options->maximum = dataset->layout->maximum;
+	}
+	if (options->maximum == 0)
+		options->maximum = dataset->layout->maximum;
+	if (!(options->minimum < options->maximum))
+		return error_set(STATUS_CONFIG, "the valid range %g to %g m is empty", options->minimum, options->maximum);
+	if (!file_exists(options->path))
+		return error_set(STATUS_NO_INPUT, "%s: no such directory", options->path);
+	if (!file_is_directory(options->path))
+		return error_set(STATUS_NO_INPUT, "%s: a file, not a directory (stage-data unpacks archives)", options->path);
+	/* A crop of its own size is tested on that size, to learn whether the layout has the crop at all. */
+	if (options->crop != DEPTH_CROP_NONE && dataset->layout->crop(options->crop, 480, 640, &window))
+		return error_status();
+	return STATUS_OK;
+}
+
+int depth_open(const struct depth_options *options, struct depth_dataset **dataset)
+{
+	struct depth_dataset *opened = memory_new(1, sizeof *opened);
+	int status;
+
+	*dataset = NULL;
+	if (!opened)
+		return error_status();
+	status = copy_options(&opened->options, options);
+	if (!status)
+		status = find_layout(opened->options.layout, &opened->layout);
+	if (!status)
+		status = check_options(opened);
+	if (!status)
+		status = (*opened->options.list ? depth_entries_read : depth_entries_discover)(
+			opened->layout, &opened->options, &opened->entries);
+	if (status) {
+		if (*opened->options.name)
+			error_prefix("dataset %s", opened->options.name);
+		depth_close(opened);
+		return status;
+	}
+	*dataset = opened;
+	return STATUS_OK;
+}
+
+void depth_close(struct depth_dataset *dataset)
+{
+	if (!dataset)
+		return;
+	depth_entries_release(&dataset->entries);
+	free((char *)dataset->options.name);
+	free((char *)dataset->options.layout);
+	free((char *)dataset->options.path);
+	free((char *)dataset->options.list);
+	free(dataset);
+}
+
+size_t depth_count(const struct depth_dataset *dataset)
+{
+	return dataset->entries.count;
+}
+
+size_t depth_dropped(const struct depth_dataset *dataset)
+{
+	return dataset->entries.dropped;
+}
+
+const char *depth_name(const struct depth_dataset *dataset, size_t i)
+{
+	return dataset->entries.item[i].rgb;
+}
+
+char *depth_stem(const struct depth_dataset *dataset, size_t i)
+{
+	struct text stem = {0};
+
+	text_append(&stem, depth_name(dataset, i), depth_stem_length(depth_name(dataset, i)));
+	return text_take(&stem);
+}
+
+char *depth_prediction_stem(const struct depth_dataset *dataset, size_t i)
+{
+	const char *name = depth_name(dataset, i), *base = path_base(name);
+	struct text stem = {0};
+
+	text_append(&stem, name, (size_t)(base - name));
+	dataset->layout->prediction(base, &stem);
+	return text_take(&stem);
+}
+
+void depth_range(const struct depth_dataset *dataset, double *minimum, double *maximum)
+{
+	*minimum = dataset->options.minimum;
+	*maximum = dataset->options.maximum;
+}
+
+/* ---- depth files ---- */
+
+static int metres_of_integers(const struct depth_dataset *dataset, const char *path, const struct image *image, float *depth)
+{
+	double scale = dataset->options.scale > 0 ? dataset->options.scale : dataset->layout->scale;
+	size_t count = (size_t)image->width * (size_t)image->height;
+	const uint16_t *value = image->data;
+
+	if (image->bits != 16 || image->channels != 1)
+		return error_set(STATUS_DATA, "%s: depth must be 16-bit grey", path);
+#pragma omp simd
+	for (size_t i = 0; i < count; i++)
+		depth[i] = (float)(value[i] / scale);
+	if (dataset->layout->full_scale_invalid)
+		for (size_t i = 0; i < count; i++)
+			depth[i] = value[i] == 65535 ? 0 : depth[i];
+	return STATUS_OK;
+}
+
+/* Infinity is "nothing measured" in some datasets; NaN comes from broken conversions as often as from holes. */
+static int metres_of_floats(const struct depth_dataset *dataset, const char *path, const struct npy *array, int width, float *depth)
+{
+	double scale = dataset->options.scale > 0 ? dataset->options.scale : 1;
+
+	for (size_t i = 0; i < array->count; i++) {
+		float value = (float)(array->data[i] / scale);
+
+		if (isnan(value))
+			return error_set(STATUS_DATA, "%s: NaN at row %zu, column %zu (write 0 where nothing was measured)", path,
+				i / (size_t)width, i % (size_t)width);
+		depth[i] = isinf(value) ? 0 : value;
+	}
+	return STATUS_OK;
+}
+
+/* Height and width of [H,W], [1,H,W] or [H,W,1]. */
+static int npy_size(const char *path, const struct npy *array, int *height, int *width)
+{
+	const int64_t *dim = array->dim;
+
+	if (array->dims == 3 && dim[0] == 1)
+		dim++;
+	else if (array->dims != 2 && !(array->dims == 3 && dim[2] == 1))
+		return error_set(STATUS_DATA, "%s: the array is not [height,width]", path);
+	if (dim[0] < 1 || dim[1] < 1 || (uint64_t)dim[0] > IMAGE_LIMIT || (uint64_t)dim[1] > IMAGE_LIMIT ||
+		array->count > IMAGE_LIMIT)
+		return error_set(STATUS_DATA, "%s: bad size %lldx%lld", path, (long long)dim[1], (long long)dim[0]);
+	*height = (int)dim[0];
+	*width = (int)dim[1];
+	return STATUS_OK;
+}
+
+struct raster {
+	int height, width;
+	float *value; /* owned */
+};
+
+static int decode_npy(const struct depth_dataset *dataset, const char *path, const char *data, size_t bytes, struct raster *raster)
+{
+	struct npy array = {0};
+	int status = npy_decode(path, data, bytes, &array);
+
+	if (!status)
+		status = npy_size(path, &array, &raster->height, &raster->width);
+	if (!status) {
+		raster->value = memory_new(array.count, sizeof *raster->value);
+		status = raster->value ? metres_of_floats(dataset, path, &array, raster->width, raster->value) : error_status();
+	}
+	npy_release(&array);
+	return status;
+}
+
+static int decode_integers(
+	const struct depth_dataset *dataset, const char *path, const char *data, size_t bytes, struct raster *raster)
+{
+	struct image image = {0};
+	int status = image_decode_depth16(path, data, bytes, &image);
+
+	if (!status) {
+		raster->height = image.height;
+		raster->width = image.width;
+		raster->value = memory_new((size_t)image.height * (size_t)image.width, sizeof *raster->value);
+		status = raster->value ? metres_of_integers(dataset, path, &image, raster->value) : error_status();
+	}
+	image_release(&image);
+	return status;
+}
+
+static int read_depth(const struct depth_dataset *dataset, const char *path, struct raster *raster)
+{
+	char *data = NULL;
+	size_t bytes = 0;
+	int status = file_read(path, FILE_LIMIT, &data, &bytes);
+
+	if (!status)
+		status = (bytes > 6 && memcmp(data, "\x93NUMPY", 6) == 0 ? decode_npy : decode_integers)(
+			dataset, path, data, bytes, raster);
+	free(data);
+	return status;
+}
+
+/* ---- samples ---- */
+
+/* Moves the window to the front of the raster; `size` is bytes a pixel. */
+static void crop_rows(void *raster, int width, size_t size, const struct depth_window *window)
+{
+	size_t row = (size_t)(window->right - window->left) * size;
+	char *to = raster;
+
+	for (int y = window->top; y < window->bottom; y++, to += row)
+		memmove(to, (char *)raster + ((size_t)y * (size_t)width + (size_t)window->left) * size, row);
+}
+
+static int apply_window(const struct depth_dataset *dataset, const char *path, struct depth_sample *sample)
+{
+	struct depth_window window;
+	int width = sample->width;
+
+	if (!dataset->layout->window)
+		return STATUS_OK;
+	if (dataset->layout->window(&dataset->options, sample->height, width, &window))
+		return error_prefix("%s", path);
+	if (sample->rgb)
+		crop_rows(sample->rgb, width, 3, &window);
+	if (sample->depth)
+		crop_rows(sample->depth, width, sizeof *sample->depth, &window);
+	sample->height = window.bottom - window.top;
+	sample->width = window.right - window.left;
+	return STATUS_OK;
+}
+
+/* The valid range is compared in float32 as the original does (1 mm is not above 1e-3 m). *valid counts. */
+static int make_mask(const struct depth_dataset *dataset, const char *path, struct depth_sample *sample, size_t *valid)
+{
+	float minimum = (float)dataset->options.minimum, maximum = (float)dataset->options.maximum;
+	struct depth_window window = {0, sample->height, 0, sample->width};
+	size_t width = (size_t)sample->width, count = 0;
+
+	sample->mask = memory_new((size_t)sample->height * width, 1);
+	if (!sample->mask)
+		return error_status();
+	if (dataset->options.crop != DEPTH_CROP_NONE &&
+		dataset->layout->crop(dataset->options.crop, sample->height, sample->width, &window))
+		return error_prefix("%s", path);
+	for (int y = window.top; y < window.bottom; y++) {
+		const float *depth = sample->depth + (size_t)y * width;
+		uint8_t *mask = sample->mask + (size_t)y * width;
+		unsigned row = 0;
+
+#pragma omp simd reduction(+ : row)
+		for (int x = window.left; x < window.right; x++) {
+			mask[x] = (depth[x] > minimum) & (depth[x] < maximum);
+			row += mask[x];
+		}
+		count += row;
+	}
+	*valid = count;
+	return STATUS_OK;
+}
+
+static int read_image(const char *path, struct depth_sample *sample)
+{
+	struct image image = {0};
+	int status = image_read_rgb(path, &image);
+
+	if (status)
+		return status;
+	sample->width = image.width;
+	sample->height = image.height;
+	sample->rgb = image.data;
+	return STATUS_OK;
+}
+
+static int join_depth(const struct depth_dataset *dataset, const char *rgb, const char *path, struct depth_sample *sample)
+{
+	struct raster raster = {0};
+	int status = read_depth(dataset, path, &raster);
+
+	if (!status && sample->rgb && (raster.width != sample->width || raster.height != sample->height))
+		status = error_set(STATUS_DATA, "%s: %dx%d pixels, but %s has %dx%d", path, raster.width, raster.height, rgb,
+			sample->width, sample->height);
+	if (status) {
+		free(raster.value);
+		return status;
+	}
+	sample->width = raster.width;
+	sample->height = raster.height;
+	sample->depth = raster.value;
+	return STATUS_OK;
+}
+
+static int read_sample(const struct depth_dataset *dataset, size_t i, struct depth_sample *sample, size_t *valid)
+{
+	const struct depth_options *options = &dataset->options;
+	char *rgb = path_join(options->path, dataset->entries.item[i].rgb);
+	char *depth = path_join(options->path, dataset->entries.item[i].depth);
+	int status = rgb && depth ? STATUS_OK : error_status();
+
+	if (!status && !options->depth_only)
+		status = read_image(rgb, sample);
+	if (!status && !options->rgb_only)
+		status = join_depth(dataset, rgb, depth, sample);
+	if (!status)
+		status = apply_window(dataset, options->rgb_only ? rgb : depth, sample);
+	if (!status && !options->rgb_only)
+		status = make_mask(dataset, depth, sample, valid);
+	free(rgb);
+	free(depth);
+	return status;
+}
+
+static int nothing_valid(const struct depth_dataset *dataset, size_t i)
+{
+	const struct depth_options *options = &dataset->options;
+
+	return error_set(STATUS_DATA, "%s/%s: no valid depth (between %g and %g m%s)", options->path,
+		dataset->entries.item[i].depth, options->minimum, options->maximum,
+		options->crop == DEPTH_CROP_NONE ? "" : ", inside the crop");
+}
+
+int depth_read_any(const struct depth_dataset *dataset, size_t i, struct depth_sample *sample)
+{
+	size_t valid = 0;
+	int status;
+
+	*sample = (struct depth_sample){0};
+	status = read_sample(dataset, i, sample, &valid);
+	if (status)
+		depth_sample_release(sample);
+	return status;
+}
+
+int depth_read(const struct depth_dataset *dataset, size_t i, struct depth_sample *sample)
+{
+	size_t valid = 0;
+	int status;
+
+	*sample = (struct depth_sample){0};
+	status = read_sample(dataset, i, sample, &valid);
+	if (!status && !dataset->options.rgb_only && !valid)
+		status = nothing_valid(dataset, i);
+	if (status)
+		depth_sample_release(sample);
+	return status;
+}
+
+/* ---- missing files ---- */
+
+static int count_missing(const char *root, const char *name, size_t *count, char **first)
+{
+	char *path = path_join(root, name);
+
+	if (!path)
+		return error_status();
+	if (access(path, F_OK) == 0) {
+		free(path);
+		return STATUS_OK;
+	}
+	if (errno != ENOENT && errno != ENOTDIR) {
+		error_errno(0, "%s", path);
+		free(path);
+		return error_status();
+	}
+	if ((*count)++ == 0)
+		*first = path;
+	else
+		free(path);
+	return STATUS_OK;
+}
+
+int depth_missing(const struct depth_dataset *dataset, size_t *count, char **first)
+{
+	const struct depth_options *options = &dataset->options;
+	int status = STATUS_OK;
+
+	*count = 0;
+	*first = NULL;
+	for (size_t i = 0; !status && i < dataset->entries.count; i++) {
+		if (!options->depth_only)
+			status = count_missing(options->path, dataset->entries.item[i].rgb, count, first);
+		if (!status && !options->rgb_only)
+			status = count_missing(options->path, dataset->entries.item[i].depth, count, first);
+	}
+	if (status) {
+		free(*first);
+		*first = NULL;
+	}
+	return status;
+}

@@ -1,0 +1,59 @@
+/*
+ * Inside of the depth readers: what a layout is. A new family of datasets is one new file with one such row, and its name
+ * in the table of depth.c.
+ */
+#ifndef NIGHTSHIFT_DATA_DEPTH_LAYOUT_H
+#define NIGHTSHIFT_DATA_DEPTH_LAYOUT_H
+
+#include "base/files.h"
+#include "base/text.h"
+#include "data/depth.h"
+
+struct depth_layout {
+	const char *name;
+	double scale;            /* metres = stored integer / scale */
+	double minimum, maximum; /* valid range in metres, exclusive */
+	int columns;             /* a split list must have at least these: rgb, depth, ... */
+	int columns_rgb_only;
+	bool none_rows;          /* rows whose depth is the word None are dropped and counted */
+	bool full_scale_invalid; /* the stored value 65535 means nothing was measured */
+	/* Discovery: appends the depth file's path without suffix for the RGB file `rgb` (relative paths); false when the name
+	 * does not follow this layout's naming. */
+	bool (*pair)(const char *rgb, struct text *depth);
+	/* The part of a height x width image that is read; NULL: all of it. STATUS_DATA when the image is too small. */
+	int (*window)(const struct depth_options *options, int height, int width, struct depth_window *window);
+	/* The evaluation crop on an image of the window's size. STATUS_DATA when it does not fit the size. */
+	int (*crop)(enum depth_crop crop, int height, int width, struct depth_window *window);
+	/* Appends the original's prediction name for the RGB file's base name, without suffix. */
+	void (*prediction)(const char *base, struct text *name);
+};
+
+extern const struct depth_layout depth_layout_nyu;
+extern const struct depth_layout depth_layout_kitti;
+extern const struct depth_layout depth_layout_plain;
+
+/* What a list or a directory gives: relative paths; `depth` is empty text in RGB-only mode. */
+struct depth_entry {
+	char *rgb, *depth; /* owned */
+};
+struct depth_entries {
+	struct depth_entry *item; /* owned */
+	size_t count, capacity;
+	size_t dropped; /* None rows */
+};
+void depth_entries_release(struct depth_entries *entries);
+/* Reads options->list. Blank lines, missing columns and paths that leave the root are STATUS_DATA with file and line. */
+int depth_entries_read(
+	const struct depth_layout *layout, const struct depth_options *options, struct depth_entries *entries);
+/* Finds the samples below options->path by the layout's naming, in byte order of the RGB path. */
+int depth_entries_discover(
+	const struct depth_layout *layout, const struct depth_options *options, struct depth_entries *entries);
+
+/* Naming rules shared by layouts. */
+bool depth_pair_siblings(const char *rgb, struct text *depth);        /* DIR/rgb_X, DIR/color_X: DIR/depth_X */
+void depth_prediction_id(const char *base, struct text *name);        /* pred_ + name */
+int depth_crop_fractions(enum depth_crop crop, int height, int width, struct depth_window *window); /* KITTI's */
+/* Length of a path without its suffix (the part behind the last dot of the base name). */
+size_t depth_stem_length(const char *path);
+
+#endif
