@@ -20,6 +20,8 @@ struct image {
 	void *data;   /* owned; uint8_t or uint16_t, height x width x channels */
 };
 void image_release(struct image *image);
+/* Memory for an image of that size (not zeroed); STATUS_DATA beyond IMAGE_LIMIT. For the readers. */
+int image_allocate(struct image *image, int width, int height, int channels, int bits);
 
 /* A file of 8-bit RGB (grey and palette are expanded to RGB, alpha is refused; CMYK JPEG refused): channels 3, bits 8. */
 int image_read_rgb(const char *path, struct image *image);
