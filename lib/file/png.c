@@ -16,7 +16,7 @@
 #include "base/memory.h"
 
 /* Deflate makes at most about 1,030 bytes of one: less data than that cannot hold the image. */
-enum { INFLATE_LIMIT = 1100, COMPRESSION_LEVEL = 4 };
+enum { INFLATE_LIMIT = 1100, COMPRESSION_LEVEL = 1 };
 
 struct png_work {
 	png_structp png;
@@ -173,9 +173,9 @@ static int write_image(struct png_work *work)
 	png_set_user_limits(png, 0x7fffffff, 0x7fffffff);
 	png_set_compression_level(png, COMPRESSION_LEVEL);
 	png_set_compression_mem_level(png, 8);
-	png_set_compression_strategy(png, Z_FILTERED);
+	png_set_compression_strategy(png, Z_RLE);
 	png_set_compression_window_bits(png, 15);
-	png_set_filter(png, PNG_FILTER_TYPE_BASE, PNG_FILTER_VALUE_UP);
+	png_set_filter(png, PNG_FILTER_TYPE_BASE, PNG_FILTER_PAETH);
 	png_set_IHDR(png, work->info, (png_uint_32)image->width, (png_uint_32)image->height, image->bits,
 		image->channels == 3 ? PNG_COLOR_TYPE_RGB : PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE,
 		PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
