@@ -15,7 +15,8 @@
 
 #define FILE_LIMIT ((size_t)2 << 30) /* bytes of an image or depth file */
 
-static const struct depth_layout *const layouts[] = {&depth_layout_plain, &depth_layout_nyu, &depth_layout_kitti};
+static const struct depth_layout *const layouts[] = {
+	&depth_layout_plain, &depth_layout_nyu, &depth_layout_kitti};
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
 struct depth_dataset {
@@ -76,11 +77,13 @@ static int check_options(struct depth_dataset *dataset)
 	if (options->maximum == 0)
 		options->maximum = dataset->layout->maximum;
 	if (!(options->minimum < options->maximum))
-		return error_set(STATUS_CONFIG, "the valid range %g to %g m is empty", options->minimum, options->maximum);
+		return error_set(STATUS_CONFIG, "the valid range %g to %g m is empty", options->minimum,
+			options->maximum);
 	if (!file_exists(options->path))
 		return error_set(STATUS_NO_INPUT, "%s: no such directory", options->path);
 	if (!file_is_directory(options->path))
-		return error_set(STATUS_NO_INPUT, "%s: a file, not a directory (stage-data unpacks archives)", options->path);
+		return error_set(STATUS_NO_INPUT, "%s: a file, not a directory (stage-data unpacks archives)",
+			options->path);
 	/* A crop of its own size is tested on that size, to learn whether the layout has the crop at all. */
 	if (options->crop != DEPTH_CROP_NONE && dataset->layout->crop(options->crop, 480, 640, &window))
 		return error_status();
@@ -166,7 +169,8 @@ void depth_range(const struct depth_dataset *dataset, double *minimum, double *m
 
 /* ---- depth files ---- */
 
-static int metres_of_integers(const struct depth_dataset *dataset, const char *path, const struct image *image, float *depth)
+static int metres_of_integers(
+	const struct depth_dataset *dataset, const char *path, const struct image *image, float *depth)
 {
 	double scale = dataset->options.scale > 0 ? dataset->options.scale : dataset->layout->scale;
 	size_t count = (size_t)image->width * (size_t)image->height;
@@ -183,8 +187,10 @@ static int metres_of_integers(const struct depth_dataset *dataset, const char *p
 	return STATUS_OK;
 }
 
-/* Infinity is "nothing measured" in some datasets; NaN comes from broken conversions as often as from holes. */
-static int metres_of_floats(const struct depth_dataset *dataset, const char *path, const struct npy *array, int width, float *depth)
+/* Infinity is "nothing measured" in some datasets; NaN comes from broken conversions as often as from holes.
+ */
+static int metres_of_floats(const struct depth_dataset *dataset, const char *path, const struct npy *array,
+	int width, float *depth)
 {
 	double scale = dataset->options.scale > 0 ? dataset->options.scale : 1;
 
@@ -192,7 +198,8 @@ static int metres_of_floats(const struct depth_dataset *dataset, const char *pat
 		float value = (float)(array->data[i] / scale);
 
 		if (isnan(value))
-			return error_set(STATUS_DATA, "%s: NaN at row %zu, column %zu (write 0 where nothing was measured)", path,
+			return error_set(STATUS_DATA,
+				"%s: NaN at row %zu, column %zu (write 0 where nothing was measured)", path,
 				i / (size_t)width, i % (size_t)width);
 		depth[i] = isinf(value) ? 0 : value;
 	}
@@ -210,7 +217,8 @@ static int npy_size(const char *path, const struct npy *array, int *height, int 
 		return error_set(STATUS_DATA, "%s: the array is not [height,width]", path);
 	if (dim[0] < 1 || dim[1] < 1 || (uint64_t)dim[0] > IMAGE_LIMIT || (uint64_t)dim[1] > IMAGE_LIMIT ||
 		array->count > IMAGE_LIMIT)
-		return error_set(STATUS_DATA, "%s: bad size %lldx%lld", path, (long long)dim[1], (long long)dim[0]);
+		return error_set(
+			STATUS_DATA, "%s: bad size %lldx%lld", path, (long long)dim[1], (long long)dim[0]);
 	*height = (int)dim[0];
 	*width = (int)dim[1];
 	return STATUS_OK;
@@ -221,7 +229,8 @@ struct raster {
 	float *value; /* owned */
 };
 
-static int decode_npy(const struct depth_dataset *dataset, const char *path, const char *data, size_t bytes, struct raster *raster)
+static int decode_npy(const struct depth_dataset *dataset, const char *path, const char *data, size_t bytes,
+	struct raster *raster)
 {
 	struct npy array = {0};
 	int status = npy_decode(path, data, bytes, &array);
@@ -230,14 +239,15 @@ static int decode_npy(const struct depth_dataset *dataset, const char *path, con
 		status = npy_size(path, &array, &raster->height, &raster->width);
 	if (!status) {
 		raster->value = memory_new(array.count, sizeof *raster->value);
-		status = raster->value ? metres_of_floats(dataset, path, &array, raster->width, raster->value) : error_status();
+		status = raster->value ? metres_of_floats(dataset, path, &array, raster->width, raster->value)
+				       : error_status();
 	}
 	npy_release(&array);
 	return status;
 }
 
-static int decode_integers(
-	const struct depth_dataset *dataset, const char *path, const char *data, size_t bytes, struct raster *raster)
+static int decode_integers(const struct depth_dataset *dataset, const char *path, const char *data,
+	size_t bytes, struct raster *raster)
 {
 	struct image image = {0};
 	int status = image_decode_depth16(path, data, bytes, &image);
@@ -246,7 +256,8 @@ static int decode_integers(
 		raster->height = image.height;
 		raster->width = image.width;
 		raster->value = memory_new((size_t)image.height * (size_t)image.width, sizeof *raster->value);
-		status = raster->value ? metres_of_integers(dataset, path, &image, raster->value) : error_status();
+		status = raster->value ? metres_of_integers(dataset, path, &image, raster->value)
+				       : error_status();
 	}
 	image_release(&image);
 	return status;
@@ -296,7 +307,8 @@ static int apply_window(const struct depth_dataset *dataset, const char *path, s
 }
 
 /* The valid range is compared in float32 as the original does (1 mm is not above 1e-3 m). *valid counts. */
-static int make_mask(const struct depth_dataset *dataset, const char *path, struct depth_sample *sample, size_t *valid)
+static int make_mask(
+	const struct depth_dataset *dataset, const char *path, struct depth_sample *sample, size_t *valid)
 {
 	float minimum = (float)dataset->options.minimum, maximum = (float)dataset->options.maximum;
 	struct depth_window window = {0, sample->height, 0, sample->width};
@@ -337,14 +349,15 @@ static int read_image(const char *path, struct depth_sample *sample)
 	return STATUS_OK;
 }
 
-static int join_depth(const struct depth_dataset *dataset, const char *rgb, const char *path, struct depth_sample *sample)
+static int join_depth(
+	const struct depth_dataset *dataset, const char *rgb, const char *path, struct depth_sample *sample)
 {
 	struct raster raster = {0};
 	int status = read_depth(dataset, path, &raster);
 
 	if (!status && sample->rgb && (raster.width != sample->width || raster.height != sample->height))
-		status = error_set(STATUS_DATA, "%s: %dx%d pixels, but %s has %dx%d", path, raster.width, raster.height, rgb,
-			sample->width, sample->height);
+		status = error_set(STATUS_DATA, "%s: %dx%d pixels, but %s has %dx%d", path, raster.width,
+			raster.height, rgb, sample->width, sample->height);
 	if (status) {
 		free(raster.value);
 		return status;
@@ -355,7 +368,8 @@ static int join_depth(const struct depth_dataset *dataset, const char *rgb, cons
 	return STATUS_OK;
 }
 
-static int read_sample(const struct depth_dataset *dataset, size_t i, struct depth_sample *sample, size_t *valid)
+static int read_sample(
+	const struct depth_dataset *dataset, size_t i, struct depth_sample *sample, size_t *valid)
 {
 	const struct depth_options *options = &dataset->options;
 	char *rgb = path_join(options->path, dataset->entries.item[i].rgb);

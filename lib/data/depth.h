@@ -1,23 +1,27 @@
 /*
- * Depth datasets: samples of an RGB image with metric depth and a validity mask, by layout (spec/marigold.md section 2).
- * One file a family (depth_nyu.c, depth_kitti.c, depth_plain.c), one row each in the table of depth.c.
+ * Depth datasets: samples of an RGB image with metric depth and a validity mask, by layout (spec/marigold.md
+ *section 2). One file a family (depth_nyu.c, depth_kitti.c, depth_plain.c), one row each in the table of
+ *depth.c.
  *
- * Samples come from a split list (one a line, columns separated by blanks, paths relative to the root) or, without one, from
- * the files below the root whose names follow the layout's naming, in byte order of the RGB path:
+ * Samples come from a split list (one a line, columns separated by blanks, paths relative to the root) or,
+ *without one, from the files below the root whose names follow the layout's naming, in byte order of the RGB
+ *path:
  *
  *	layout  list columns                     naming looked for without a list
  *	nyu     rgb depth [filled]               DIR/rgb_X.{png,jpg,jpeg}, DIR/depth_X.{png,pgm,npy}
- *	kitti   rgb depth|None [focal length]    DATE/DRIVE/image_0C/data/N.png, DRIVE/proj_depth/groundtruth/image_0C/N.png (with or
- *	                                         without train/ or val/ in front of both); or as nyu
- *	plain   rgb depth                        [DIR/]rgb/X.{png,jpg,jpeg}, [DIR/]depth/X.{png,pgm,npy}; or as nyu; or color_X for rgb_X
+ *	kitti   rgb depth|None [focal length]    DATE/DRIVE/image_0C/data/N.png,
+ *DRIVE/proj_depth/groundtruth/image_0C/N.png (with or without train/ or val/ in front of both); or as nyu
+ *	plain   rgb depth                        [DIR/]rgb/X.{png,jpg,jpeg}, [DIR/]depth/X.{png,pgm,npy}; or
+ *as nyu; or color_X for rgb_X
  *
- * Directories and files whose names start with a dot are passed over. An RGB file with no depth file, or with several of
- * different suffixes, is an error. In RGB-only mode depth files are not looked for, and where no name below the root follows
- * the naming all its images are taken.
+ * Directories and files whose names start with a dot are passed over. An RGB file with no depth file, or with
+ *several of different suffixes, is an error. In RGB-only mode depth files are not looked for, and where no
+ *name below the root follows the naming all its images are taken.
  *
- * Stored depth is a 16-bit PNG or PGM (metres = value / scale) or a float npy [H,W], [1,H,W] or [H,W,1] (metres, divided by
- * `scale` only where one is given). Valid is minimum < depth < maximum, strictly and in float32 as the original, inside the
- * evaluation crop. NaN in an npy is refused, infinity is invalid; in the plain layout so is the stored integer 65535.
+ * Stored depth is a 16-bit PNG or PGM (metres = value / scale) or a float npy [H,W], [1,H,W] or [H,W,1]
+ *(metres, divided by `scale` only where one is given). Valid is minimum < depth < maximum, strictly and in
+ *float32 as the original, inside the evaluation crop. NaN in an npy is refused, infinity is invalid; in the
+ *plain layout so is the stored integer 65535.
  */
 #ifndef NIGHTSHIFT_DATA_DEPTH_H
 #define NIGHTSHIFT_DATA_DEPTH_H
@@ -43,11 +47,11 @@ struct depth_window {
 };
 
 struct depth_options {
-	const char *name;   /* DATASET, for messages */
-	const char *layout; /* "nyu", "kitti", "plain" */
-	const char *path;   /* root directory */
-	const char *list;   /* split list file; "" or NULL: the samples are looked for below the root */
-	double scale;       /* stored integer over metres; 0: the layout's own (plain: 1000) */
+	const char *name;        /* DATASET, for messages */
+	const char *layout;      /* "nyu", "kitti", "plain" */
+	const char *path;        /* root directory */
+	const char *list;        /* split list file; "" or NULL: the samples are looked for below the root */
+	double scale;            /* stored integer over metres; 0: the layout's own (plain: 1000) */
 	double minimum, maximum; /* valid range, exclusive; 0, 0: the layout's own */
 	enum depth_crop crop;    /* evaluation crop, joined into the mask */
 	bool benchmark_crop;     /* kitti: 352 x 1216 */
@@ -56,8 +60,8 @@ struct depth_options {
 };
 
 struct depth_dataset;
-/* Unknown layout, or a crop the layout has not: STATUS_CONFIG. Missing root or list: STATUS_NO_INPUT. Bad list, no samples:
- * STATUS_DATA. No sample file is opened. */
+/* Unknown layout, or a crop the layout has not: STATUS_CONFIG. Missing root or list: STATUS_NO_INPUT. Bad
+ * list, no samples: STATUS_DATA. No sample file is opened. */
 int depth_open(const struct depth_options *options, struct depth_dataset **dataset);
 void depth_close(struct depth_dataset *dataset);
 size_t depth_count(const struct depth_dataset *dataset);
@@ -65,38 +69,44 @@ size_t depth_count(const struct depth_dataset *dataset);
 size_t depth_dropped(const struct depth_dataset *dataset);
 /* The sample's name: path of its RGB file relative to the root, with suffix. Valid while open. */
 const char *depth_name(const struct depth_dataset *dataset, size_t i);
-/* The same without suffix, and the path that the original gives its prediction, without suffix (spec/marigold.md 2.9);
- * owned by the caller, NULL with a message. */
+/* The same without suffix, and the path that the original gives its prediction, without suffix
+ * (spec/marigold.md 2.9); owned by the caller, NULL with a message. */
 char *depth_stem(const struct depth_dataset *dataset, size_t i);
 char *depth_prediction_stem(const struct depth_dataset *dataset, size_t i);
 /* The valid range in metres (for clipping predictions). */
 void depth_range(const struct depth_dataset *dataset, double *minimum, double *maximum);
-/* Reads sample i. STATUS_DATA: undecodable, sizes differ, or no valid pixel (names the file): the sample may be skipped. Missing
- * file: STATUS_NO_INPUT; other read errors STATUS_IO. Thread-safe. */
+/* Reads sample i. STATUS_DATA: undecodable, sizes differ, or no valid pixel (names the file): the sample may
+ * be skipped. Missing file: STATUS_NO_INPUT; other read errors STATUS_IO. Thread-safe. */
 int depth_read(const struct depth_dataset *dataset, size_t i, struct depth_sample *sample);
 /* The same, but a sample without a valid pixel is no error: its mask is all 0. */
 int depth_read_any(const struct depth_dataset *dataset, size_t i, struct depth_sample *sample);
-/* Files that are missing, without decoding anything: counts them and names the first (owned by the caller, or NULL). */
+/* Files that are missing, without decoding anything: counts them and names the first (owned by the caller, or
+ * NULL). */
 int depth_missing(const struct depth_dataset *dataset, size_t *count, char **first);
 
-/* The normaliser (spec/marigold.md section 4.1): low and high quantiles of valid depth with the original's numerics, then
- * (d - lo) / (hi - lo) * 2 - 1, clamped to [-1,1]; invalid pixels become +1 (far; flaw F14 fixed) unless `original`.
- * `mask` may be NULL (all valid). `out` may be `depth`. STATUS_DATA when nothing is valid or hi == lo. */
+/* The normaliser (spec/marigold.md section 4.1): low and high quantiles of valid depth with the original's
+ * numerics, then (d - lo) / (hi - lo) * 2 - 1, clamped to [-1,1]; invalid pixels become +1 (far; flaw F14
+ * fixed) unless `original`. `mask` may be NULL (all valid). `out` may be `depth`. STATUS_DATA when nothing is
+ * valid or hi == lo. */
 int depth_normalise(
 	const float *depth, const uint8_t *mask, size_t count, double quantile, bool original, float *out);
 /* Its two quantiles alone; `quantile` and 1 - `quantile`. */
-int depth_quantiles(const float *depth, const uint8_t *mask, size_t count, double quantile, float *low, float *high);
+int depth_quantiles(
+	const float *depth, const uint8_t *mask, size_t count, double quantile, float *low, float *high);
 
-/* Nearest-exact and anti-aliased resizing of rasters (spec/marigold.md 2.6, 7.1.1). in and out must not overlap. */
+/* Nearest-exact and anti-aliased resizing of rasters (spec/marigold.md 2.6, 7.1.1). in and out must not
+ * overlap. */
 void resize_nearest_u8(const uint8_t *in, int h, int w, int channels, uint8_t *out, int oh, int ow);
 void resize_nearest_f32(const float *in, int h, int w, float *out, int oh, int ow);
 enum resize_kind { RESIZE_BILINEAR, RESIZE_BICUBIC, RESIZE_NEAREST };
 /* Float rasters [h,w,channels], anti-aliased; STATUS_FAILURE without memory. */
-int resize_antialiased(const float *in, int h, int w, int channels, enum resize_kind kind, float *out, int oh, int ow);
+int resize_antialiased(
+	const float *in, int h, int w, int channels, enum resize_kind kind, float *out, int oh, int ow);
 /* The same for 8-bit rasters: clamped to 0..255 and rounded half to even. */
 int resize_antialiased_u8(
 	const uint8_t *in, int h, int w, int channels, enum resize_kind kind, uint8_t *out, int oh, int ow);
-/* nearest-exact of the whole sample's depth and mask, `rgb` by area/anti-aliased bilinear (flaw F15 fixed) or nearest (`original`). */
+/* nearest-exact of the whole sample's depth and mask, `rgb` by area/anti-aliased bilinear (flaw F15 fixed) or
+ * nearest (`original`). */
 int depth_sample_resize(struct depth_sample *sample, int height, int width, bool original);
 void depth_sample_flip(struct depth_sample *sample); /* mirrored in x */
 

@@ -1,6 +1,7 @@
 /*
- * KITTI depth: raw drives beside the depth benchmark's ground truth, metres x 256, sparse. The benchmark crop keeps 352 rows from
- * the bottom and 1216 columns from the middle; the evaluation crops are fractions of what is left (Garg, Eigen).
+ * KITTI depth: raw drives beside the depth benchmark's ground truth, metres x 256, sparse. The benchmark crop
+ * keeps 352 rows from the bottom and 1216 columns from the middle; the evaluation crops are fractions of what
+ * is left (Garg, Eigen).
  */
 #include <stdio.h>
 #include <string.h>
@@ -40,14 +41,15 @@ static bool kitti_pair(const char *rgb, struct text *depth)
 	return pair_drives(rgb, depth) || depth_pair_siblings(rgb, depth);
 }
 
-static int kitti_window(const struct depth_options *options, int height, int width, struct depth_window *window)
+static int kitti_window(
+	const struct depth_options *options, int height, int width, struct depth_window *window)
 {
 	*window = (struct depth_window){0, height, 0, width};
 	if (!options->benchmark_crop)
 		return STATUS_OK;
 	if (height < KITTI_HEIGHT || width < KITTI_WIDTH)
-		return error_set(STATUS_DATA, "%dx%d pixels are too few for the benchmark crop of %dx%d", width, height,
-			KITTI_WIDTH, KITTI_HEIGHT);
+		return error_set(STATUS_DATA, "%dx%d pixels are too few for the benchmark crop of %dx%d",
+			width, height, KITTI_WIDTH, KITTI_HEIGHT);
 	window->top = height - KITTI_HEIGHT;
 	window->left = (width - KITTI_WIDTH) / 2;
 	window->right = window->left + KITTI_WIDTH;

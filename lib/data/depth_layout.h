@@ -1,6 +1,6 @@
 /*
- * Inside of the depth readers: what a layout is. A new family of datasets is one new file with one such row, and its name
- * in the table of depth.c.
+ * Inside of the depth readers: what a layout is. A new family of datasets is one new file with one such row,
+ * and its name in the table of depth.c.
  */
 #ifndef NIGHTSHIFT_DATA_DEPTH_LAYOUT_H
 #define NIGHTSHIFT_DATA_DEPTH_LAYOUT_H
@@ -17,11 +17,13 @@ struct depth_layout {
 	int columns_rgb_only;
 	bool none_rows;          /* rows whose depth is the word None are dropped and counted */
 	bool full_scale_invalid; /* the stored value 65535 means nothing was measured */
-	/* Discovery: appends the depth file's path without suffix for the RGB file `rgb` (relative paths); false when the name
-	 * does not follow this layout's naming. */
+	/* Discovery: appends the depth file's path without suffix for the RGB file `rgb` (relative paths);
+	 * false when the name does not follow this layout's naming. */
 	bool (*pair)(const char *rgb, struct text *depth);
-	/* The part of a height x width image that is read; NULL: all of it. STATUS_DATA when the image is too small. */
-	int (*window)(const struct depth_options *options, int height, int width, struct depth_window *window);
+	/* The part of a height x width image that is read; NULL: all of it. STATUS_DATA when the image is too
+	 * small. */
+	int (*window)(
+		const struct depth_options *options, int height, int width, struct depth_window *window);
 	/* The evaluation crop on an image of the window's size. STATUS_DATA when it does not fit the size. */
 	int (*crop)(enum depth_crop crop, int height, int width, struct depth_window *window);
 	/* Appends the original's prediction name for the RGB file's base name, without suffix. */
@@ -42,17 +44,19 @@ struct depth_entries {
 	size_t dropped; /* None rows */
 };
 void depth_entries_release(struct depth_entries *entries);
-/* Reads options->list. Blank lines, missing columns and paths that leave the root are STATUS_DATA with file and line. */
-int depth_entries_read(
-	const struct depth_layout *layout, const struct depth_options *options, struct depth_entries *entries);
+/* Reads options->list. Blank lines, missing columns and paths that leave the root are STATUS_DATA with file
+ * and line. */
+int depth_entries_read(const struct depth_layout *layout, const struct depth_options *options,
+	struct depth_entries *entries);
 /* Finds the samples below options->path by the layout's naming, in byte order of the RGB path. */
-int depth_entries_discover(
-	const struct depth_layout *layout, const struct depth_options *options, struct depth_entries *entries);
+int depth_entries_discover(const struct depth_layout *layout, const struct depth_options *options,
+	struct depth_entries *entries);
 
 /* Naming rules shared by layouts. */
-bool depth_pair_siblings(const char *rgb, struct text *depth);        /* DIR/rgb_X, DIR/color_X: DIR/depth_X */
-void depth_prediction_id(const char *base, struct text *name);        /* pred_ + name */
-int depth_crop_fractions(enum depth_crop crop, int height, int width, struct depth_window *window); /* KITTI's */
+bool depth_pair_siblings(const char *rgb, struct text *depth); /* DIR/rgb_X, DIR/color_X: DIR/depth_X */
+void depth_prediction_id(const char *base, struct text *name); /* pred_ + name */
+int depth_crop_fractions(
+	enum depth_crop crop, int height, int width, struct depth_window *window); /* KITTI's */
 /* Length of a path without its suffix (the part behind the last dot of the base name). */
 size_t depth_stem_length(const char *path);
 

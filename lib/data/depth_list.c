@@ -54,7 +54,8 @@ void depth_entries_release(struct depth_entries *entries)
 static int entries_add(struct depth_entries *entries, const char *rgb, const char *depth)
 {
 	struct depth_entry entry = {0};
-	int status = memory_grow(&entries->item, &entries->capacity, entries->count + 1, sizeof *entries->item);
+	int status =
+		memory_grow(&entries->item, &entries->capacity, entries->count + 1, sizeof *entries->item);
 
 	if (status)
 		return status;
@@ -87,19 +88,19 @@ static int split_columns(char *line, char **column)
 	}
 }
 
-static int read_row(const struct depth_layout *layout, const struct depth_options *options, char *line, size_t number,
-	struct depth_entries *entries)
+static int read_row(const struct depth_layout *layout, const struct depth_options *options, char *line,
+	size_t number, struct depth_entries *entries)
 {
 	int needed = options->rgb_only ? layout->columns_rgb_only : layout->columns;
 	char *column[COLUMNS] = {0};
 	int count = split_columns(line, column);
 
 	if (count == 0)
-		return error_set(STATUS_DATA, "%s:%zu: blank line (a list has one sample a line; remove it)", options->list,
-			number);
+		return error_set(STATUS_DATA, "%s:%zu: blank line (a list has one sample a line; remove it)",
+			options->list, number);
 	if (count < needed)
-		return error_set(STATUS_DATA, "%s:%zu: %d column%s where layout %s needs %d (%s)", options->list, number, count,
-			count == 1 ? "" : "s", layout->name, needed,
+		return error_set(STATUS_DATA, "%s:%zu: %d column%s where layout %s needs %d (%s)",
+			options->list, number, count, count == 1 ? "" : "s", layout->name, needed,
 			layout->none_rows ? "image, depth or None" : "image, depth");
 	if (layout->none_rows && strcmp(column[1], "None") == 0) {
 		entries->dropped++;
@@ -107,8 +108,8 @@ static int read_row(const struct depth_layout *layout, const struct depth_option
 	}
 	for (int i = 0; i < (options->rgb_only ? 1 : 2); i++)
 		if (!path_is_inside(column[i]))
-			return error_set(STATUS_DATA, "%s:%zu: the path %s leaves the dataset's directory", options->list, number,
-				column[i]);
+			return error_set(STATUS_DATA, "%s:%zu: the path %s leaves the dataset's directory",
+				options->list, number, column[i]);
 	return entries_add(entries, column[0], options->rgb_only ? "" : column[1]);
 }
 
@@ -190,7 +191,8 @@ static bool names_hold(const struct names *names, const char *name)
 }
 
 /* Finds which of the depth suffixes is there; the stem becomes the path. */
-static int find_depth(const struct depth_options *options, const struct names *files, const char *rgb, struct text *depth)
+static int find_depth(
+	const struct depth_options *options, const struct names *files, const char *rgb, struct text *depth)
 {
 	size_t stem = depth->length;
 	const char *found = NULL;
@@ -201,21 +203,21 @@ static int find_depth(const struct depth_options *options, const struct names *f
 			return error_status();
 		if (names_hold(files, depth->data)) {
 			if (found)
-				return error_set(STATUS_DATA, "%s: both %.*s%s and %s (say which in a list)", options->path,
-					(int)stem, depth->data, found, depth->data);
+				return error_set(STATUS_DATA, "%s: both %.*s%s and %s (say which in a list)",
+					options->path, (int)stem, depth->data, found, depth->data);
 			found = depth_suffixes[i];
 		}
 		depth->data[depth->length = stem] = 0;
 	}
 	if (!found)
-		return error_set(STATUS_NO_INPUT, "%s: %s has no depth (looked for %s.png, .pgm and .npy)", options->path, rgb,
-			depth->data);
+		return error_set(STATUS_NO_INPUT, "%s: %s has no depth (looked for %s.png, .pgm and .npy)",
+			options->path, rgb, depth->data);
 	text_add(depth, found);
 	return text_check(depth);
 }
 
-static int discover_file(const struct depth_layout *layout, const struct depth_options *options, const struct names *files,
-	const char *rgb, struct depth_entries *entries)
+static int discover_file(const struct depth_layout *layout, const struct depth_options *options,
+	const struct names *files, const char *rgb, struct depth_entries *entries)
 {
 	struct text depth = {0};
 	int status = STATUS_OK;
@@ -248,8 +250,9 @@ int depth_entries_discover(
 			if (ends_with_any(files.name[i], image_suffixes, IMAGE_SUFFIXES))
 				status = entries_add(entries, files.name[i], "");
 	if (!status && entries->count == 0)
-		status = error_set(STATUS_DATA, "%s: no file is named as layout %s names images (give a list)", options->path,
-			layout->name);
+		status =
+			error_set(STATUS_DATA, "%s: no file is named as layout %s names images (give a list)",
+				options->path, layout->name);
 	names_release(&files);
 	return status;
 }

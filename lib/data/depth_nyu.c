@@ -1,4 +1,5 @@
-/* NYU depth v2, as the original project packs it: SPLIT/ROOM_NNNN/{rgb,depth,filled}_NNNN.png, millimetres. */
+/* NYU depth v2, as the original project packs it: SPLIT/ROOM_NNNN/{rgb,depth,filled}_NNNN.png, millimetres.
+ */
 #include <string.h>
 
 #include "base/error.h"
@@ -9,7 +10,8 @@ static int nyu_crop(enum depth_crop crop, int height, int width, struct depth_wi
 	if (crop != DEPTH_CROP_EIGEN)
 		return error_set(STATUS_CONFIG, "layout nyu has no crop garg (use eigen or none)");
 	if (height != 480 || width != 640)
-		return error_set(STATUS_DATA, "the eigen crop of layout nyu is for 640x480 pixels, not %dx%d", width, height);
+		return error_set(STATUS_DATA, "the eigen crop of layout nyu is for 640x480 pixels, not %dx%d",
+			width, height);
 	*window = (struct depth_window){45, 471, 41, 601};
 	return STATUS_OK;
 }

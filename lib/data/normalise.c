@@ -1,6 +1,7 @@
 /*
- * The depth normaliser. Quantiles come from a selection by digits instead of a sort: positive floats order as their bits do, so a
- * histogram over the upper 16 bits finds the bin of a rank, and one over the lower 16 bits the value in it.
+ * The depth normaliser. Quantiles come from a selection by digits instead of a sort: positive floats order as
+ * their bits do, so a histogram over the upper 16 bits finds the bin of a rank, and one over the lower 16
+ * bits the value in it.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -78,17 +79,20 @@ static void select_pair(struct selection *selection, uint64_t rank, uint64_t tot
 	}
 }
 
-/* The original's numerics: the rank is a float32 product, and the interpolation starts from the nearer end. */
+/* The original's numerics: the rank is a float32 product, and the interpolation starts from the nearer end.
+ */
 static float select_quantile(struct selection *selection, double quantile, uint64_t total)
 {
 	float rank = (float)quantile * (float)(total - 1);
 	float weight = rank - floorf(rank), pair[2];
 
 	select_pair(selection, (uint64_t)rank < total ? (uint64_t)rank : total - 1, total, pair);
-	return weight < 0.5f ? pair[0] + weight * (pair[1] - pair[0]) : pair[1] - (pair[1] - pair[0]) * (1 - weight);
+	return weight < 0.5f ? pair[0] + weight * (pair[1] - pair[0])
+			     : pair[1] - (pair[1] - pair[0]) * (1 - weight);
 }
 
-int depth_quantiles(const float *depth, const uint8_t *mask, size_t count, double quantile, float *low, float *high)
+int depth_quantiles(
+	const float *depth, const uint8_t *mask, size_t count, double quantile, float *low, float *high)
 {
 	struct selection selection = {.depth = depth, .mask = mask, .count = count};
 	uint64_t total = 0;

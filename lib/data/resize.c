@@ -1,6 +1,6 @@
 /*
- * Resizing rasters: nearest-exact, and separable anti-aliased resampling (horizontal first, then vertical, in float32, as the
- * library of the original does it).
+ * Resizing rasters: nearest-exact, and separable anti-aliased resampling (horizontal first, then vertical, in
+ * float32, as the library of the original does it).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -44,7 +44,8 @@ void resize_nearest_f32(const float *in, int h, int w, float *out, int oh, int o
 
 /* ---- anti-aliased ---- */
 
-/* For each output index the first tap and the weights of `taps` consecutive ones (0 behind the last real one). */
+/* For each output index the first tap and the weights of `taps` consecutive ones (0 behind the last real
+ * one). */
 struct filter {
 	int taps;
 	int *first;    /* owned */
@@ -80,7 +81,8 @@ static void fill_filter(struct filter *filter, enum resize_kind kind, int n, int
 
 	for (int i = 0; i < m; i++) {
 		double centre = scale * (i + 0.5), sum = 0;
-		int first = clamp_index(centre - radius + 0.5, n), last = clamp_index(centre + radius + 0.5, n);
+		int first = clamp_index(centre - radius + 0.5, n),
+		    last = clamp_index(centre + radius + 0.5, n);
 		float *weight = filter->weight + (size_t)i * (size_t)filter->taps;
 
 		for (int j = first; j < last; j++)
@@ -165,7 +167,8 @@ static void filter_column(const struct filter *filter, int y, const float *rows,
 	}
 }
 
-int resize_antialiased(const float *in, int h, int w, int channels, enum resize_kind kind, float *out, int oh, int ow)
+int resize_antialiased(
+	const float *in, int h, int w, int channels, enum resize_kind kind, float *out, int oh, int ow)
 {
 	struct filter across = {0}, down = {0};
 	size_t row = (size_t)ow * (size_t)channels;
@@ -177,7 +180,8 @@ int resize_antialiased(const float *in, int h, int w, int channels, enum resize_
 	if (status)
 		goto out;
 	for (int y = 0; y < h; y++)
-		filter_row(&across, in + (size_t)y * (size_t)w * (size_t)channels, channels, rows + (size_t)y * row, ow);
+		filter_row(&across, in + (size_t)y * (size_t)w * (size_t)channels, channels,
+			rows + (size_t)y * row, ow);
 	for (int y = 0; y < oh; y++)
 		filter_column(&down, y, rows, row, out + (size_t)y * row);
 out:
@@ -197,7 +201,8 @@ static uint8_t byte_of(float value)
 int resize_antialiased_u8(
 	const uint8_t *in, int h, int w, int channels, enum resize_kind kind, uint8_t *out, int oh, int ow)
 {
-	size_t from = (size_t)h * (size_t)w * (size_t)channels, to = (size_t)oh * (size_t)ow * (size_t)channels;
+	size_t from = (size_t)h * (size_t)w * (size_t)channels,
+	       to = (size_t)oh * (size_t)ow * (size_t)channels;
 	float *wide = memory_new(from, sizeof *wide), *small = memory_new(to, sizeof *small);
 	int status = wide && small ? STATUS_OK : error_status();
 
