@@ -1,0 +1,174 @@
+#include "config/check.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include "base/error.h"
+#include "config/compose.h"
+#include "config/internal.h"
+
+/* "a.b = 3 (demo.cfg:12)" of a key, for messages about several. */
+static void show(const struct config *config, const char *key, struct text *out)
+{
+	int row = config_row(config_keys, key);
+	text_format(out, "%s = ", key);
+	value_word(config_keys[row].type, &config->slots[row].value, out);
+	text_format(out, " (%s)", config->slots[row].source);
+}
+
+/* "a = 3 (demo.cfg:12) WHAT b = 8 (argv[3])" */
+static int refuse_pair(const struct config *config, const char *a, const char *what, const char *b)
+{
+	struct text message = {0};
+	show(config, a, &message);
+	text_format(&message, " %s ", what);
+	show(config, b, &message);
+	int status = text_check(&message);
+	if (!status)
+		status = error_set(STATUS_CONFIG, "%s", message.data);
+	text_release(&message);
+	return status;
+}
+
+static int check_divides(const struct config *config, const char *list, const char *divisor)
+{
+	for (size_t i = 0; i < config_count(config, list); i++)
+		if (config_integer_at(config, list, i) % config_integer(config, divisor) != 0)
+			return refuse_pair(config, list, "must be multiples of", divisor);
+	return STATUS_OK;
+}
+
+static int check_model(const struct config *config)
+{
+	size_t levels = config_count(config, "model.widths");
+	if (levels < 1 || levels > 8)
+		return error_set(STATUS_CONFIG, "%s: model.widths must have 1 to 8 levels",
+			config_source(config, "model.widths"));
+	if (config_count(config, "model.heads") != levels)
+		return refuse_pair(config, "model.heads", "must have one member a level, as", "model.widths");
+	if (config_count(config, "model.attention") != levels)
+		return refuse_pair(
+			config, "model.attention", "must have one member a level, as", "model.widths");
+	for (size_t i = 0; i < levels; i++)
+		if (config_integer_at(config, "model.widths", i) %
+				config_integer_at(config, "model.heads", i) !=
+			0)
+			return refuse_pair(config, "model.widths", "must be multiples, level by level, of",
+				"model.heads");
+	return check_divides(config, "model.widths", "model.norm_groups");
+}
+
+static int check_training(const struct config *config)
+{
+	if (config_integer(config, "batch.size") % config_integer(config, "batch.micro") != 0)
+		return refuse_pair(config, "batch.size", "must be a multiple of", "batch.micro");
+	if (strcmp(config_text(config, "schedule.name"), "constant") != 0 &&
+		config_integer(config, "schedule.warmup") >= config_integer(config, "schedule.total"))
+		return refuse_pair(config, "schedule.warmup", "must be below", "schedule.total");
+	if (config_number(config, "diffusion.beta_start") > config_number(config, "diffusion.beta_end"))
+		return refuse_pair(config, "diffusion.beta_start", "must not be above", "diffusion.beta_end");
+	if (config_bool(config, "diffusion.zero_snr") &&
+		strcmp(config_text(config, "diffusion.prediction"), "epsilon") == 0)
+		return refuse_pair(config, "diffusion.prediction",
+			"says nothing about the image at the last step, which is all noise with",
+			"diffusion.zero_snr");
+	if (config_integer(config, "validate.steps") > config_integer(config, "diffusion.timesteps"))
+		return refuse_pair(config, "validate.steps", "must not be above", "diffusion.timesteps");
+	if (config_integer(config, "predict.steps") > config_integer(config, "diffusion.timesteps"))
+		return refuse_pair(config, "predict.steps", "must not be above", "diffusion.timesteps");
+	return STATUS_OK;
+}
+
+/* ===== data groups ===== */
+
+static const struct config_slot *field(const struct config_group *group, const char *name)
+{
+	return &group->slots[config_row(config_group_keys, name)];
+}
+
+static int refuse_group(int list, const struct config_group *group, const char *name, const char *what)
+{
+	return error_set(STATUS_CONFIG, "%s: %s.%s.%s %s", field(group, name)->source,
+		syntax_list_names[list], group->name, name, what);
+}
+
+static int check_group(int list, const struct config_group *group)
+{
+	const struct config_value *size = &field(group, "size")->value;
+	double minimum = field(group, "min")->value.numbers[0],
+	       maximum = field(group, "max")->value.numbers[0];
+	if (!field(group, "path")->value.texts[0][0])
+		return refuse_group(list, group, "path", "is missing: say where the data is");
+	if (size->count != 0 && size->count != 2)
+		return refuse_group(list, group, "size", "must be height,width or empty");
+	for (size_t i = 0; i < size->count; i++)
+		if (size->integers[i] % 8 != 0)
+			return refuse_group(
+				list, group, "size", "must be multiples of 8 (pixels of a latent cell)");
+	if ((minimum != 0 || maximum != 0) && minimum >= maximum)
+		return refuse_group(list, group, "min", "must be below max");
+	return STATUS_OK;
+}
+
+/* A name is one dataset everywhere: where it stands again, all fields but the weight must be the same. */
+static int check_same(const struct config *config, int list, const struct config_group *group)
+{
+	for (int other = 0; other < list; other++) {
+		const struct config_group *same = config_group_find(config, other, group->name);
+		for (int row = 0; same && config_group_keys[row].key; row++) {
+			const struct config_key *key = &config_group_keys[row];
+			if (strcmp(key->key, "weight") == 0 ||
+				value_equal(key->type, &group->slots[row].value, &same->slots[row].value))
+				continue;
+			return error_set(STATUS_CONFIG,
+				"%s: %s.%s.%s differs from that of %s (%s): give the other dataset another "
+				"name",
+				group->slots[row].source, syntax_list_names[list], group->name, key->key,
+				syntax_list_names[other], same->slots[row].source);
+		}
+	}
+	return STATUS_OK;
+}
+
+static int check_data(const struct config *config)
+{
+	const struct config_list *train = &config->lists[SYNTAX_TRAIN];
+	double weight = 0;
+	int status = STATUS_OK;
+	if (train->count == 0)
+		return error_set(STATUS_CONFIG,
+			"there is no training data: name a preset, or add data.train.NAME.path=DIR");
+	for (size_t i = 0; i < train->count; i++)
+		weight += field(&train->group[i], "weight")->value.numbers[0];
+	if (!(weight > 0))
+		return refuse_group(SYNTAX_TRAIN, &train->group[0], "weight", "and all others are 0");
+	for (int list = 0; list < SYNTAX_LISTS && !status; list++) {
+		for (size_t i = 0; i < config->lists[list].count && !status; i++) {
+			status = check_group(list, &config->lists[list].group[i]);
+			if (!status)
+				status = check_same(config, list, &config->lists[list].group[i]);
+		}
+	}
+	return status;
+}
+
+int config_check(const struct config *config)
+{
+	int status = check_model(config);
+	if (!status)
+		status = check_training(config);
+	if (!status)
+		status = check_data(config);
+	return status;
+}
+
+void config_warn(const struct config *config)
+{
+	if (config_integer(config, "validate.every") > 0 && config->lists[SYNTAX_VAL].count == 0)
+		warn("validate.every = %" PRId64
+		     " but data.val is empty: there will be no validation and no best weights",
+			config_integer(config, "validate.every"));
+	if (config_integer(config, "checkpoint.every") == 0 &&
+		config_number(config, "checkpoint.minutes") == 0)
+		warn("checkpoint.every and checkpoint.minutes are both 0: a run that is killed loses all of "
+		     "its shift");
+}
