@@ -14,7 +14,7 @@ BINDIR = $(if $(SAN),$(BUILD)/bin,bin)
 PREFIX = /usr/local
 PROGRAM_PREFIX =
 
-CPPFLAGS_AUTO = -Ilib -D_GNU_SOURCE -DNIGHTSHIFT_VERSION='"$(VERSION)"'
+CPPFLAGS_AUTO = -Ilib -Itests -D_GNU_SOURCE -DNIGHTSHIFT_VERSION='"$(VERSION)"'
 CFLAGS_AUTO = -std=c11 -O2 -g -fno-math-errno -fno-trapping-math -ffp-contract=off -fopenmp \
 	-Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers -Werror \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
