@@ -1,0 +1,422 @@
+/* The operations as builder functions: shape rules, parameters, one node each. */
+#include <math.h>
+#include <stdio.h>
+#include "graph/internal.h"
+
+static int64_t channels_of(const struct graph *graph, int x)
+{
+	return graph_dim(graph, x, graph_dims(graph, x) - 1);
+}
+
+static bool same_shape(const struct graph *graph, int a, int b)
+{
+	const struct tensor *s = &graph->tensors[a], *t = &graph->tensors[b];
+
+	if (s->dims != t->dims)
+		return false;
+	for (int i = 0; i < s->dims; i++) {
+		if (s->dim[i] != t->dim[i])
+			return false;
+	}
+	return true;
+}
+
+/* "8x12x16x4", for messages. */
+static const char *shape_text(const struct graph *graph, int x, char buffer[128])
+{
+	const struct tensor *tensor = &graph->tensors[x];
+	int length = 0;
+
+	for (int i = 0; i < tensor->dims; i++)
+		length += snprintf(buffer + length, 128 - (size_t)length, "%s%lld", i ? "x" : "",
+			(long long)tensor->dim[i]);
+	return buffer;
+}
+
+static int fail_shapes(struct graph *graph, const char *what, int a, int b)
+{
+	char text_a[128], text_b[128];
+
+	return graph_fail(graph, "%s: shapes %s and %s do not fit", what, shape_text(graph, a, text_a),
+		shape_text(graph, b, text_b));
+}
+
+static bool is_float(struct graph *graph, const char *what, int x)
+{
+	if (graph->tensors[x].type == TENSOR_F32)
+		return true;
+	graph_fail(graph, "%s: takes float32", what);
+	return false;
+}
+
+/* A node with one new output of the given shape. */
+static int add_operation(
+	struct graph *graph, enum operation operation, const char *name, int dims, const int64_t *dim)
+{
+	struct node *node = graph_add_node(graph, operation, name);
+	int y = node ? graph_add_tensor(graph, TENSOR_ACTIVATION, dims, dim, NULL) : -1;
+
+	if (y >= 0)
+		node->out[0] = y;
+	return y;
+}
+
+static int add_operation_like(struct graph *graph, enum operation operation, const char *name, int like)
+{
+	struct tensor shape = graph->tensors[like];
+
+	return add_operation(graph, operation, name, shape.dims, shape.dim);
+}
+
+static struct node *last_node(struct graph *graph)
+{
+	return &graph->nodes[graph->node_count - 1];
+}
+
+/* ---- products ---- */
+
+static int64_t convolved(const struct graph *graph, int x, int axis, const struct convolution *c)
+{
+	int64_t padded = graph_dim(graph, x, axis + 1) + c->pad_before[axis] + c->pad_after[axis];
+
+	return padded < c->kernel[axis] ? 0 : (padded - c->kernel[axis]) / c->stride[axis] + 1;
+}
+
+static int check_convolution(struct graph *graph, int x, const char *name, const struct convolution *c)
+{
+	char text[128];
+
+	if (graph_dims(graph, x) != 4)
+		return graph_fail(
+			graph, "%s: a convolution takes [N,H,W,C], not %s", name, shape_text(graph, x, text));
+	if (c->out <= 0 || c->groups <= 0 || c->out % c->groups || channels_of(graph, x) % c->groups)
+		return graph_fail(graph, "%s: %lld channels in, %d out and %d groups do not fit", name,
+			(long long)channels_of(graph, x), c->out, c->groups);
+	for (int axis = 0; axis < 2; axis++) {
+		if (c->kernel[axis] <= 0 || c->stride[axis] <= 0 || c->pad_before[axis] < 0 ||
+			c->pad_after[axis] < 0)
+			return graph_fail(graph, "%s: impossible kernel, stride or padding", name);
+		if (convolved(graph, x, axis, c) <= 0)
+			return graph_fail(graph, "%s: the kernel is larger than the padded input %s", name,
+				shape_text(graph, x, text));
+	}
+	return 0;
+}
+
+int graph_convolution(struct graph *graph, int x, const char *name, struct convolution c)
+{
+	int weight, bias = -1, y;
+	int64_t in;
+	double scale;
+
+	if (!graph_usable(graph, &x, 1) || !is_float(graph, name, x))
+		return -1;
+	c.groups = c.groups ? c.groups : 1;
+	c.stride[0] = c.stride[0] ? c.stride[0] : 1;
+	c.stride[1] = c.stride[1] ? c.stride[1] : 1;
+	if (check_convolution(graph, x, name, &c))
+		return -1;
+	in = channels_of(graph, x) / c.groups;
+	scale = 1 / sqrt((double)(in * c.kernel[0] * c.kernel[1]));
+	weight = graph_add_parameter(graph, name, ".weight", 4,
+		(int64_t[]){c.out, in, c.kernel[0], c.kernel[1]}, LAYOUT_CONVOLUTION, INITIAL_UNIFORM, scale);
+	if (c.bias)
+		bias = graph_add_parameter(
+			graph, name, ".bias", 1, (int64_t[]){c.out}, LAYOUT_PLAIN, INITIAL_UNIFORM, scale);
+	y = add_operation(graph, OP_CONVOLUTION, name, 4,
+		(int64_t[]){graph_dim(graph, x, 0), convolved(graph, x, 0, &c), convolved(graph, x, 1, &c),
+			c.out});
+	if (y < 0)
+		return -1;
+	last_node(graph)->in[0] = x;
+	last_node(graph)->in[1] = weight;
+	last_node(graph)->in[2] = bias;
+	last_node(graph)->convolution = c;
+	return y;
+}
+
+int graph_linear(struct graph *graph, int x, const char *name, int out, bool with_bias)
+{
+	struct tensor shape;
+	int64_t in;
+	int weight, bias = -1, y;
+	double scale;
+
+	if (!graph_usable(graph, &x, 1) || !is_float(graph, name, x))
+		return -1;
+	if (out <= 0)
+		return graph_fail(graph, "%s: %d outputs", name, out);
+	shape = graph->tensors[x];
+	in = shape.dim[shape.dims - 1];
+	scale = 1 / sqrt((double)in);
+	weight = graph_add_parameter(
+		graph, name, ".weight", 2, (int64_t[]){out, in}, LAYOUT_LINEAR, INITIAL_UNIFORM, scale);
+	if (with_bias)
+		bias = graph_add_parameter(
+			graph, name, ".bias", 1, (int64_t[]){out}, LAYOUT_PLAIN, INITIAL_UNIFORM, scale);
+	shape.dim[shape.dims - 1] = out;
+	y = add_operation(graph, OP_LINEAR, name, shape.dims, shape.dim);
+	if (y < 0)
+		return -1;
+	last_node(graph)->in[0] = x;
+	last_node(graph)->in[1] = weight;
+	last_node(graph)->in[2] = bias;
+	return y;
+}
+
+/* ---- normalisation ---- */
+
+/* y with two saved statistics; parameters NAME.weight and NAME.bias over the last dimension. */
+static int add_norm(struct graph *graph, enum operation operation, int x, const char *name,
+	int statistics_dims, const int64_t *statistics)
+{
+	int64_t channels = channels_of(graph, x);
+	int gamma, beta, y, mean, rstd;
+
+	gamma = graph_add_parameter(graph, name, ".weight", 1, &channels, LAYOUT_PLAIN, INITIAL_ONE, 0);
+	beta = graph_add_parameter(graph, name, ".bias", 1, &channels, LAYOUT_PLAIN, INITIAL_ZERO, 0);
+	y = add_operation_like(graph, operation, name, x);
+	mean = y < 0 ? -1 : graph_add_tensor(graph, TENSOR_ACTIVATION, statistics_dims, statistics, NULL);
+	rstd = mean < 0 ? -1 : graph_add_tensor(graph, TENSOR_ACTIVATION, statistics_dims, statistics, NULL);
+	if (rstd < 0)
+		return -1;
+	last_node(graph)->in[0] = x;
+	last_node(graph)->in[1] = gamma;
+	last_node(graph)->in[2] = beta;
+	last_node(graph)->out[1] = mean;
+	last_node(graph)->out[2] = rstd;
+	return y;
+}
+
+int graph_group_norm(
+	struct graph *graph, int x, const char *name, int groups, double epsilon, enum activation activation)
+{
+	int y;
+
+	if (!graph_usable(graph, &x, 1) || !is_float(graph, name, x))
+		return -1;
+	if (groups <= 0 || channels_of(graph, x) % groups)
+		return graph_fail(graph, "%s: %lld channels are not divisible by %d groups", name,
+			(long long)channels_of(graph, x), groups);
+	if (activation != ACTIVATION_NONE && activation != ACTIVATION_SILU)
+		return graph_fail(graph, "%s: group norm goes with no activation or SiLU", name);
+	y = add_norm(graph, OP_GROUP_NORM, x, name, 2, (int64_t[]){graph_dim(graph, x, 0), groups});
+	if (y < 0)
+		return -1;
+	last_node(graph)->norm.groups = groups;
+	last_node(graph)->norm.epsilon = epsilon;
+	last_node(graph)->norm.activation = activation;
+	return y;
+}
+
+int graph_layer_norm(struct graph *graph, int x, const char *name, double epsilon)
+{
+	int64_t rows;
+	int y;
+
+	if (!graph_usable(graph, &x, 1) || !is_float(graph, name, x))
+		return -1;
+	rows = (int64_t)graph_elements(graph, x) / channels_of(graph, x);
+	y = add_norm(graph, OP_LAYER_NORM, x, name, 1, &rows);
+	if (y < 0)
+		return -1;
+	last_node(graph)->norm.epsilon = epsilon;
+	return y;
+}
+
+/* ---- attention and its neighbours ---- */
+
+int graph_attention(struct graph *graph, int q, int k, int v, int heads)
+{
+	int y, lse;
+
+	if (!graph_usable(graph, (int[]){q, k, v}, 3) || !is_float(graph, "attention", q))
+		return -1;
+	if (graph_dims(graph, q) != 3 || graph_dims(graph, k) != 3 ||
+		graph_dim(graph, q, 0) != graph_dim(graph, k, 0) ||
+		graph_dim(graph, q, 2) != graph_dim(graph, k, 2))
+		return fail_shapes(graph, "attention", q, k);
+	if (!same_shape(graph, k, v))
+		return fail_shapes(graph, "attention", k, v);
+	if (heads <= 0 || channels_of(graph, q) % heads)
+		return graph_fail(graph, "attention: %lld channels are not divisible by %d heads",
+			(long long)channels_of(graph, q), heads);
+	y = add_operation_like(graph, OP_ATTENTION, "attention", q);
+	lse = y < 0 ? -1
+		    : graph_add_tensor(graph, TENSOR_ACTIVATION, 3,
+			      (int64_t[]){graph_dim(graph, q, 0), heads, graph_dim(graph, q, 1)}, NULL);
+	if (lse < 0)
+		return -1;
+	last_node(graph)->in[0] = q;
+	last_node(graph)->in[1] = k;
+	last_node(graph)->in[2] = v;
+	last_node(graph)->out[1] = lse;
+	last_node(graph)->attention.heads = heads;
+	return y;
+}
+
+int graph_geglu(struct graph *graph, int x)
+{
+	struct tensor shape;
+	int y;
+
+	if (!graph_usable(graph, &x, 1) || !is_float(graph, "geglu", x))
+		return -1;
+	shape = graph->tensors[x];
+	if (shape.dim[shape.dims - 1] % 2)
+		return graph_fail(
+			graph, "geglu: %lld channels are odd", (long long)shape.dim[shape.dims - 1]);
+	shape.dim[shape.dims - 1] /= 2;
+	y = add_operation(graph, OP_GEGLU, "geglu", shape.dims, shape.dim);
+	if (y >= 0)
+		last_node(graph)->in[0] = x;
+	return y;
+}
+
+int graph_activation(struct graph *graph, int x, enum activation activation)
+{
+	int y;
+
+	if (!graph_usable(graph, &x, 1) || !is_float(graph, "activation", x))
+		return -1;
+	if (activation == ACTIVATION_NONE)
+		return x;
+	y = add_operation_like(graph, OP_ACTIVATION, "activation", x);
+	if (y < 0)
+		return -1;
+	last_node(graph)->in[0] = x;
+	last_node(graph)->activation = activation;
+	return y;
+}
+
+/* ---- moving and adding ---- */
+
+static int add_pair(struct graph *graph, int y, int a, int b)
+{
+	if (y < 0)
+		return -1;
+	last_node(graph)->in[0] = a;
+	last_node(graph)->in[1] = b;
+	return y;
+}
+
+int graph_add(struct graph *graph, int a, int b)
+{
+	if (!graph_usable(graph, (int[]){a, b}, 2) || !is_float(graph, "add", a) ||
+		!is_float(graph, "add", b))
+		return -1;
+	if (!same_shape(graph, a, b))
+		return fail_shapes(graph, "add", a, b);
+	return add_pair(graph, add_operation_like(graph, OP_ADD, "add", a), a, b);
+}
+
+int graph_add_channels(struct graph *graph, int x, int v)
+{
+	if (!graph_usable(graph, (int[]){x, v}, 2) || !is_float(graph, "add-channels", x) ||
+		!is_float(graph, "add-channels", v))
+		return -1;
+	if (graph_dims(graph, v) != 2 || graph_dims(graph, x) < 2 ||
+		graph_dim(graph, v, 0) != graph_dim(graph, x, 0) ||
+		channels_of(graph, v) != channels_of(graph, x))
+		return fail_shapes(graph, "add-channels", x, v);
+	return add_pair(graph, add_operation_like(graph, OP_ADD_CHANNELS, "add-channels", x), x, v);
+}
+
+int graph_concat(struct graph *graph, int a, int b)
+{
+	struct tensor shape;
+
+	if (!graph_usable(graph, (int[]){a, b}, 2) || !is_float(graph, "concat", a) ||
+		!is_float(graph, "concat", b))
+		return -1;
+	shape = graph->tensors[a];
+	if (graph_dims(graph, b) != shape.dims)
+		return fail_shapes(graph, "concat", a, b);
+	for (int i = 0; i < shape.dims - 1; i++) {
+		if (graph_dim(graph, b, i) != shape.dim[i])
+			return fail_shapes(graph, "concat", a, b);
+	}
+	shape.dim[shape.dims - 1] += channels_of(graph, b);
+	return add_pair(graph, add_operation(graph, OP_CONCAT, "concat", shape.dims, shape.dim), a, b);
+}
+
+int graph_upsample(struct graph *graph, int x, int64_t height, int64_t width)
+{
+	char text[128];
+	int y;
+
+	if (!graph_usable(graph, &x, 1) || !is_float(graph, "upsample", x))
+		return -1;
+	if (graph_dims(graph, x) != 4 || height < graph_dim(graph, x, 1) || width < graph_dim(graph, x, 2))
+		return graph_fail(graph, "upsample: %s to %lld rows and %lld columns",
+			shape_text(graph, x, text), (long long)height, (long long)width);
+	y = add_operation(graph, OP_UPSAMPLE, "upsample", 4,
+		(int64_t[]){graph_dim(graph, x, 0), height, width, channels_of(graph, x)});
+	if (y >= 0)
+		last_node(graph)->in[0] = x;
+	return y;
+}
+
+int graph_reshape(struct graph *graph, int x, int dims, const int64_t *dim)
+{
+	char text[128];
+	int y;
+
+	if (!graph_usable(graph, &x, 1))
+		return -1;
+	y = graph_add_tensor(graph, graph->tensors[x].kind, dims, dim, NULL);
+	if (y < 0)
+		return -1;
+	if (graph->tensors[y].elements != graph->tensors[x].elements)
+		return graph_fail(graph, "reshape: %s has not as many elements as asked for",
+			shape_text(graph, x, text));
+	graph->tensors[y].alias = x;
+	graph->tensors[y].type = graph->tensors[x].type;
+	graph->tensors[y].parameter = graph->tensors[x].parameter;
+	return y;
+}
+
+/* ---- the ends ---- */
+
+int graph_masked_mse(struct graph *graph, int prediction, int target, int mask)
+{
+	struct tensor shape;
+	int loss, count;
+
+	if (!graph_usable(graph, (int[]){prediction, target, mask}, 3) ||
+		!is_float(graph, "masked-mse", prediction))
+		return -1;
+	if (!same_shape(graph, prediction, target))
+		return fail_shapes(graph, "masked-mse", prediction, target);
+	shape = graph->tensors[mask];
+	if (shape.dims != graph_dims(graph, prediction) - 1)
+		return fail_shapes(graph, "masked-mse", prediction, mask);
+	for (int i = 0; i < shape.dims; i++) {
+		if (shape.dim[i] != graph_dim(graph, prediction, i))
+			return fail_shapes(graph, "masked-mse", prediction, mask);
+	}
+	loss = add_operation(graph, OP_MASKED_MSE, "masked-mse", 1, (int64_t[]){1});
+	count = loss < 0 ? -1 : graph_add_tensor(graph, TENSOR_ACTIVATION, 1, (int64_t[]){1}, NULL);
+	if (count < 0)
+		return -1;
+	last_node(graph)->in[0] = prediction;
+	last_node(graph)->in[1] = target;
+	last_node(graph)->in[2] = mask;
+	last_node(graph)->out[1] = count;
+	return loss;
+}
+
+int graph_timestep_embedding(struct graph *graph, int t, int width)
+{
+	int y;
+
+	if (!graph_usable(graph, &t, 1) || !is_float(graph, "timestep-embedding", t))
+		return -1;
+	if (graph_dims(graph, t) != 1 || width <= 0 || width % 2)
+		return graph_fail(graph, "timestep-embedding: takes [N] and an even width, not %d", width);
+	y = add_operation(graph, OP_TIMESTEP_EMBEDDING, "timestep-embedding", 2,
+		(int64_t[]){graph_dim(graph, t, 0), width});
+	if (y >= 0)
+		last_node(graph)->in[0] = t;
+	return y;
+}

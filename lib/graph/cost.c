@@ -1,0 +1,119 @@
+/* What a node costs: floating-point operations (multiply and add count one each) and bytes moved. */
+#include "graph/internal.h"
+
+/* Operations an element of the point-wise and normalising bodies, counted on their formulas; exp, erf and
+ * sqrt are one. */
+static double per_element(enum operation operation)
+{
+	switch (operation) {
+	case OP_ADD:
+	case OP_ADD_CHANNELS:
+	case OP_CHANNEL_SUM:
+	case OP_UPSAMPLE_BACKWARD:
+		return 1;
+	case OP_MASKED_MSE:
+	case OP_MASKED_MSE_BACKWARD:
+	case OP_ACTIVATION:
+		return 4;
+	case OP_LAYER_NORM:
+	case OP_ACTIVATION_BACKWARD:
+	case OP_GEGLU:
+		return 8;
+	case OP_GROUP_NORM:
+	case OP_LAYER_NORM_BACKWARD:
+	case OP_GEGLU_BACKWARD:
+		return 12;
+	case OP_GROUP_NORM_BACKWARD:
+		return 20;
+	default:
+		return 0;
+	}
+}
+
+static double elements(const struct graph *graph, int tensor)
+{
+	return tensor < 0 ? 0 : (double)graph->tensors[tensor].elements;
+}
+
+static double largest(const struct graph *graph, const struct node *node)
+{
+	double count = 0;
+
+	for (int k = 0; k < NODE_INPUTS; k++)
+		count = elements(graph, node->in[k]) > count ? elements(graph, node->in[k]) : count;
+	for (int k = 0; k < NODE_OUTPUTS; k++)
+		count = elements(graph, node->out[k]) > count ? elements(graph, node->out[k]) : count;
+	return count;
+}
+
+/* Each row of y meets the whole weight, in channels of the group. Taps in the padding count. */
+static double product_flops(const struct graph *graph, int y, int weight)
+{
+	const struct tensor *out = &graph->tensors[y];
+	double rows = (double)out->elements / (double)out->dim[out->dims - 1];
+
+	return 2 * rows * elements(graph, weight);
+}
+
+static double node_flops(const struct graph *graph, const struct node *node)
+{
+	const struct tensor *q = node->in[0] < 0 ? NULL : &graph->tensors[node->in[0]];
+
+	switch (node->operation) {
+	case OP_CONVOLUTION:
+	case OP_LINEAR:
+		return product_flops(graph, node->out[0], node->in[1]);
+	case OP_CONVOLUTION_DATA:
+	case OP_LINEAR_DATA:
+		return product_flops(graph, node->in[0], node->in[1]);
+	case OP_CONVOLUTION_WEIGHT:
+	case OP_LINEAR_WEIGHT:
+		return product_flops(graph, node->in[1], node->out[0]);
+	case OP_ATTENTION: /* two products of T x S x D a head */
+		return 4 * (double)q->elements * (double)graph->tensors[node->in[1]].dim[1];
+	case OP_ATTENTION_BACKWARD: /* five, the scores being computed again */
+		return 10 * (double)q->elements * (double)graph->tensors[node->in[1]].dim[1];
+	default:
+		return per_element(node->operation) * largest(graph, node);
+	}
+}
+
+static double node_traffic(const struct graph *graph, const struct node *node)
+{
+	double bytes = 0;
+
+	for (int k = 0; k < NODE_INPUTS; k++)
+		bytes += node->in[k] < 0 ? 0 : (double)graph->tensors[node->in[k]].bytes;
+	for (int k = 0; k < NODE_OUTPUTS; k++) {
+		if (node->out[k] >= 0)
+			bytes += (double)graph->tensors[node->out[k]].bytes *
+				 (node->accumulate >> k & 1 ? 2 : 1);
+	}
+	return bytes;
+}
+
+void graph_cost(struct graph *graph)
+{
+	for (size_t n = 0; n < graph->node_count; n++) {
+		graph->nodes[n].flops = node_flops(graph, &graph->nodes[n]);
+		graph->nodes[n].traffic = node_traffic(graph, &graph->nodes[n]);
+	}
+}
+
+double graph_flops(const struct graph *graph)
+{
+	double sum = 0;
+
+	for (size_t n = 0; n < graph->node_count; n++)
+		sum += node_flops(graph, &graph->nodes[n]);
+	return sum;
+}
+
+double graph_traffic(const struct graph *graph)
+{
+	double sum = 0;
+
+	for (size_t n = 0; n < graph->node_count; n++)
+		sum += node_traffic(graph, &graph->nodes[n]);
+	return sum;
+}

@@ -1,0 +1,109 @@
+/*
+ * What the files of lib/graph share. Tests look too; nothing else includes it.
+ *
+ * A tensor index names a shape; its memory belongs to the end of its `alias` chain, the root. Roots of kind
+ * activation and gradient live in the arena; inputs, parameters and their gradients have memory of their own.
+ */
+#ifndef NIGHTSHIFT_GRAPH_INTERNAL_H
+#define NIGHTSHIFT_GRAPH_INTERNAL_H
+
+#include "base/text.h"
+#include "graph/backend.h"
+
+#define GRAPH_ALIGNMENT 64
+#define GRAPH_DEPTH 16 /* of graph_push() */
+
+struct graph {
+	struct program *program;
+	char *name;
+	bool training;
+	struct tensor *tensors;
+	size_t tensor_count, tensor_capacity;
+	struct node *nodes;
+	size_t node_count, node_capacity;
+	size_t forward_count; /* nodes before the backward pass; all of them when there is none */
+	int loss;             /* -1: none */
+	struct text prefix;
+	size_t mark[GRAPH_DEPTH];
+	int depth;
+	int status; /* of the first error, with its message */
+	char *message;
+
+	/* the plan */
+	bool planned;
+	size_t arena_bytes, lower_bound_bytes, input_bytes, workspace_bytes;
+
+	/* ready to run */
+	bool prepared;
+	char *inputs;
+	struct call *calls; /* without copies onto themselves */
+	size_t call_count, forward_calls;
+};
+
+struct entry {
+	struct parameter parameter;
+	size_t offset;         /* bytes, in the block of values */
+	size_t trained_offset; /* bytes, in the blocks of gradients and moments; frozen ones have none */
+};
+
+struct store {
+	struct device *device;
+	struct entry *entries;
+	size_t count, capacity;
+	size_t bytes, trained_bytes; /* of the blocks, after store_arrange() */
+	char *block[4];              /* by enum store_slot; NULL until allocated */
+	bool sealed;                 /* allocated: no more parameters */
+};
+
+#define PROGRAM_LEVELS 63
+struct program {
+	struct device *device;
+	struct store *store;
+	struct graph **graphs;
+	size_t graph_count, graph_capacity;
+	struct optimizer_rule rule;
+	bool has_rule, prepared;
+	int64_t micros;
+	char *arena, *workspace;
+	struct program_bytes bytes;               /* what is allocated */
+	char *accumulator[PROGRAM_LEVELS];        /* partial sums of gradients, the newest on top */
+	int accumulator_level[PROGRAM_LEVELS];    /* log2 of the micro-batches in each */
+	int accumulator_count, accumulator_depth; /* allocated, in use */
+	double norm;
+	bool norm_known;
+};
+
+size_t align_up(size_t bytes);
+
+/* store.c */
+struct store *store_new(struct device *device);
+void store_free(struct store *store);
+void store_arrange(struct store *store); /* offsets and sizes of the blocks */
+int store_allocate(struct store *store, bool gradients, int moments);
+float *store_data(const struct store *store, size_t i, enum store_slot slot);
+
+/* graph.c */
+void graph_free(struct graph *graph);
+bool graph_usable(
+	struct graph *graph, const int *tensors, int count); /* no error so far and none of them -1 */
+int graph_root(const struct graph *graph, int tensor);
+int graph_add_tensor(
+	struct graph *graph, enum tensor_kind kind, int dims, const int64_t *dim, const char *name);
+int graph_add_like(struct graph *graph, enum tensor_kind kind, int like);
+/* A tensor of the shape of `like` in the memory of `of`; `of` itself when the shapes are equal. */
+int graph_add_alias(struct graph *graph, int of, int like);
+int graph_add_parameter(struct graph *graph, const char *name, const char *suffix, int dims,
+	const int64_t *dim, enum store_layout layout, enum store_initial initial, double scale);
+/* A node with all tensors absent, named prefix + name (`name` may be NULL); NULL after an error. Valid until
+ * the next. */
+struct node *graph_add_node(struct graph *graph, enum operation operation, const char *name);
+void *graph_address(const struct graph *graph, int tensor);
+void graph_call(const struct graph *graph, size_t node, struct call *call, bool data);
+/* Whether the memory of this tensor is planned into the arena. */
+bool graph_in_arena(const struct graph *graph, int root);
+
+/* plan.c, cost.c */
+int graph_plan(struct graph *graph);
+void graph_cost(struct graph *graph);
+
+#endif

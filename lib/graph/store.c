@@ -1,0 +1,312 @@
+/* The store: one block of memory for each slot, parameters at aligned offsets in order of registration. */
+#include <stdlib.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "graph/internal.h"
+
+size_t align_up(size_t bytes)
+{
+	return (bytes + GRAPH_ALIGNMENT - 1) / GRAPH_ALIGNMENT * GRAPH_ALIGNMENT;
+}
+
+struct store *store_new(struct device *device)
+{
+	struct store *store = memory_new(1, sizeof(*store));
+
+	if (store)
+		store->device = device;
+	return store;
+}
+
+void store_free(struct store *store)
+{
+	if (!store)
+		return;
+	for (size_t i = 0; i < store->count; i++)
+		free(store->entries[i].parameter.name);
+	for (int slot = 0; slot < 4; slot++) {
+		if (store->block[slot])
+			store->device->backend->release(store->device, store->block[slot]);
+	}
+	free(store->entries);
+	free(store);
+}
+
+/* ---- registration ---- */
+
+size_t store_count(const struct store *store)
+{
+	return store->count;
+}
+
+const struct parameter *store_parameter(const struct store *store, size_t i)
+{
+	return &store->entries[i].parameter;
+}
+
+int store_find(const struct store *store, const char *name)
+{
+	for (size_t i = 0; i < store->count; i++) {
+		if (!strcmp(store->entries[i].parameter.name, name))
+			return (int)i;
+	}
+	return -1;
+}
+
+size_t store_freeze(struct store *store, const char *pattern)
+{
+	size_t frozen = 0;
+
+	for (size_t i = 0; i < store->count; i++) {
+		struct parameter *parameter = &store->entries[i].parameter;
+
+		if (text_match(pattern, parameter->name)) {
+			parameter->frozen = true;
+			frozen++;
+		}
+	}
+	return frozen;
+}
+
+static int shape_mismatch(const struct parameter *had, int dims, const int64_t *dim)
+{
+	struct text text = {0};
+
+	for (int i = 0; i < had->dims; i++)
+		text_format(&text, "%s%lld", i ? "x" : "", (long long)had->dim[i]);
+	text_add(&text, " and ");
+	for (int i = 0; i < dims; i++)
+		text_format(&text, "%s%lld", i ? "x" : "", (long long)dim[i]);
+	error_set(STATUS_CONFIG, "parameter %s is used with two shapes, %s", had->name,
+		text.data ? text.data : "");
+	text_release(&text);
+	return -1;
+}
+
+int store_add(struct store *store, const char *name, int dims, const int64_t *dim, enum store_layout layout,
+	enum store_initial initial, double scale)
+{
+	int found = store_find(store, name);
+	struct parameter *parameter;
+
+	if (found >= 0) {
+		parameter = &store->entries[found].parameter;
+		if (parameter->dims != dims ||
+			memcmp(parameter->dim, dim, (size_t)dims * sizeof(*dim)) != 0 ||
+			parameter->layout != layout)
+			return shape_mismatch(parameter, dims, dim);
+		return found;
+	}
+	if (store->sealed) {
+		error_set(STATUS_FAILURE, "parameter %s is new, after memory was allocated", name);
+		return -1;
+	}
+	if (memory_grow(&store->entries, &store->capacity, store->count + 1, sizeof(*store->entries)))
+		return -1;
+	parameter = &store->entries[store->count].parameter;
+	*parameter = (struct parameter){
+		.dims = dims, .count = 1, .layout = layout, .initial = initial, .scale = scale};
+	for (int i = 0; i < dims; i++) {
+		parameter->dim[i] = dim[i];
+		if (dim[i] <= 0 || size_multiply(parameter->count, (size_t)dim[i], &parameter->count)) {
+			error_set(STATUS_CONFIG, "parameter %s has an impossible size", name);
+			return -1;
+		}
+	}
+	parameter->name = memory_text(name);
+	if (!parameter->name)
+		return -1;
+	return (int)store->count++;
+}
+
+/* ---- memory ---- */
+
+void store_arrange(struct store *store)
+{
+	store->bytes = 0;
+	store->trained_bytes = 0;
+	for (size_t i = 0; i < store->count; i++) {
+		struct entry *entry = &store->entries[i];
+		size_t bytes = align_up(entry->parameter.count * sizeof(float));
+
+		entry->offset = store->bytes;
+		store->bytes += bytes;
+		entry->trained_offset = store->trained_bytes;
+		if (!entry->parameter.frozen)
+			store->trained_bytes += bytes;
+	}
+}
+
+static int block_allocate(struct store *store, enum store_slot slot, size_t bytes)
+{
+	if (store->block[slot] || bytes == 0)
+		return STATUS_OK;
+	store->block[slot] = store->device->backend->allocate(store->device, bytes);
+	return store->block[slot] ? STATUS_OK : error_status();
+}
+
+int store_allocate(struct store *store, bool gradients, int moments)
+{
+	int status = block_allocate(store, SLOT_VALUE, store->bytes);
+
+	if (!status && gradients)
+		status = block_allocate(store, SLOT_GRADIENT, store->trained_bytes);
+	if (!status && moments > 0)
+		status = block_allocate(store, SLOT_MOMENT1, store->trained_bytes);
+	if (!status && moments > 1)
+		status = block_allocate(store, SLOT_MOMENT2, store->trained_bytes);
+	if (!status)
+		store->sealed = true;
+	return status;
+}
+
+bool store_has(const struct store *store, enum store_slot slot)
+{
+	return store->block[slot] != NULL;
+}
+
+float *store_data(const struct store *store, size_t i, enum store_slot slot)
+{
+	const struct entry *entry = &store->entries[i];
+
+	if (!store->block[slot] || (slot != SLOT_VALUE && entry->parameter.frozen))
+		return NULL;
+	return (float *)(store->block[slot] + (slot == SLOT_VALUE ? entry->offset : entry->trained_offset));
+}
+
+/* ---- layouts ---- */
+
+/* The file's [out][in][taps] seen as three sizes; false when memory has the file's order. */
+static bool three_sizes(const struct parameter *parameter, size_t *out, size_t *in, size_t *taps)
+{
+	if (parameter->layout == LAYOUT_PLAIN)
+		return false;
+	*out = (size_t)parameter->dim[0];
+	*in = (size_t)parameter->dim[1];
+	*taps = parameter->count / (*out * *in);
+	return true;
+}
+
+static void file_to_memory(const struct parameter *parameter, const float *file, float *memory)
+{
+	size_t out, in, taps;
+
+	if (!three_sizes(parameter, &out, &in, &taps)) {
+		memcpy(memory, file, parameter->count * sizeof(float));
+		return;
+	}
+	for (size_t o = 0; o < out; o++) {
+		for (size_t i = 0; i < in; i++) {
+			for (size_t t = 0; t < taps; t++)
+				memory[(t * in + i) * out + o] = file[(o * in + i) * taps + t];
+		}
+	}
+}
+
+static void memory_to_file(const struct parameter *parameter, const float *memory, float *file)
+{
+	size_t out, in, taps;
+
+	if (!three_sizes(parameter, &out, &in, &taps)) {
+		memcpy(file, memory, parameter->count * sizeof(float));
+		return;
+	}
+	for (size_t o = 0; o < out; o++) {
+		for (size_t i = 0; i < in; i++) {
+			for (size_t t = 0; t < taps; t++)
+				file[(o * in + i) * taps + t] = memory[(t * in + i) * out + o];
+		}
+	}
+}
+
+static int slot_missing(const struct store *store, size_t i, enum store_slot slot)
+{
+	static const char *const names[] = {"value", "gradient", "first moment", "second moment"};
+
+	return error_set(
+		STATUS_FAILURE, "parameter %s has no %s", store->entries[i].parameter.name, names[slot]);
+}
+
+int store_export(const struct store *store, size_t i, enum store_slot slot, float *out)
+{
+	const struct parameter *parameter = store_parameter(store, i);
+	const float *data = store_data(store, i, slot);
+	size_t bytes = parameter->count * sizeof(float);
+	float *memory;
+	int status;
+
+	if (!data)
+		return slot_missing(store, i, slot);
+	if (parameter->layout == LAYOUT_PLAIN)
+		return store->device->backend->read(store->device, out, data, bytes);
+	memory = memory_new(parameter->count, sizeof(float));
+	if (!memory)
+		return error_status();
+	status = store->device->backend->read(store->device, memory, data, bytes);
+	if (!status)
+		memory_to_file(parameter, memory, out);
+	free(memory);
+	return status;
+}
+
+int store_import(struct store *store, size_t i, enum store_slot slot, const float *in)
+{
+	const struct parameter *parameter = store_parameter(store, i);
+	float *data = store_data(store, i, slot);
+	float *memory;
+	int status;
+
+	if (!data)
+		return slot_missing(store, i, slot);
+	memory = memory_new(parameter->count, sizeof(float));
+	if (!memory)
+		return error_status();
+	file_to_memory(parameter, in, memory);
+	status = store->device->backend->write(store->device, data, memory, parameter->count * sizeof(float));
+	free(memory);
+	return status;
+}
+
+/* ---- initial values ---- */
+
+static void fill_initial(const struct parameter *parameter, uint64_t seed, float *file)
+{
+	struct random random = random_stream(seed, parameter->name);
+
+	switch (parameter->initial) {
+	case INITIAL_NORMAL:
+		random_normal(random, 0, 0, 0, file, parameter->count);
+		break;
+	case INITIAL_UNIFORM:
+		for (size_t i = 0; i < parameter->count; i++)
+			file[i] = (float)(2 * random_uniform(random, 0, 0, (uint32_t)i) - 1);
+		break;
+	case INITIAL_ONE:
+	case INITIAL_ZERO:
+		for (size_t i = 0; i < parameter->count; i++)
+			file[i] = parameter->initial == INITIAL_ONE;
+		return;
+	}
+	for (size_t i = 0; i < parameter->count; i++)
+		file[i] = (float)(parameter->scale * (double)file[i]);
+}
+
+int store_initialise(struct store *store, uint64_t seed)
+{
+	int status = STATUS_OK;
+
+	for (size_t i = 0; i < store->count && !status; i++) {
+		const struct parameter *parameter = store_parameter(store, i);
+		float *file = memory_new(parameter->count, sizeof(float));
+
+		if (!file)
+			return error_status();
+		fill_initial(parameter, seed, file);
+		status = store_import(store, i, SLOT_VALUE, file);
+		free(file);
+	}
+	return status;
+}

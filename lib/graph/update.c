@@ -1,0 +1,116 @@
+/* From the gradients of micro-batches to new parameters. */
+#include <math.h>
+#include "base/error.h"
+#include "graph/internal.h"
+
+static int add_top(struct program *program, float *gradient)
+{
+	const float *partial = (const float *)program->accumulator[--program->accumulator_depth];
+
+	return program->device->backend->add(
+		program->device, gradient, partial, program->store->trained_bytes / sizeof(float));
+}
+
+/*
+ * A binary counter: the partial sum of 2^level micro-batches waits until its right neighbour is complete;
+ * what waits at the end is added from the smallest to the largest, which is the tree that pairs consecutive
+ * ones from the left.
+ */
+int program_collect(struct program *program, int64_t micro, int64_t micros)
+{
+	struct store *store = program->store;
+	float *gradient = (float *)store->block[SLOT_GRADIENT];
+	bool last = micro == micros - 1;
+	int level = 0, depth;
+
+	if (!gradient || micro < 0 || micro >= micros || micros > program->micros)
+		return error_set(STATUS_FAILURE, "micro-batch %lld of %lld was not planned", (long long)micro,
+			(long long)micros);
+	program->norm_known = false;
+	if (micro == 0)
+		program->accumulator_depth = 0;
+	while ((depth = program->accumulator_depth) > 0 &&
+		(last || program->accumulator_level[depth - 1] == level)) {
+		if (add_top(program, gradient))
+			return error_status();
+		level++;
+	}
+	if (!last) {
+		program->accumulator_level[depth] = level;
+		program->accumulator_depth++;
+		return program->device->backend->copy(
+			program->device, program->accumulator[depth], gradient, store->trained_bytes);
+	}
+	if (micros == 1)
+		return STATUS_OK;
+	return program->device->backend->scale(
+		program->device, gradient, 1.0 / (double)micros, store->trained_bytes / sizeof(float));
+}
+
+static int parameter_squares(struct program *program, size_t i, double *sum)
+{
+	const float *gradient = store_data(program->store, i, SLOT_GRADIENT);
+
+	*sum = 0;
+	if (!gradient)
+		return STATUS_OK;
+	return program->device->backend->sum_squares(
+		program->device, gradient, program->store->entries[i].parameter.count, sum);
+}
+
+int program_gradient_norm(struct program *program, double *norm)
+{
+	double sum = 0, one;
+
+	for (size_t i = 0; i < program->store->count && !program->norm_known; i++) {
+		if (parameter_squares(program, i, &one))
+			return error_status();
+		sum += one;
+	}
+	if (!program->norm_known)
+		program->norm = sqrt(sum);
+	program->norm_known = true;
+	*norm = program->norm;
+	return STATUS_OK;
+}
+
+const char *program_not_finite(struct program *program)
+{
+	double sum;
+
+	if (program->norm_known && isfinite(program->norm))
+		return NULL;
+	for (size_t i = 0; i < program->store->count; i++) {
+		if (parameter_squares(program, i, &sum) || !isfinite(sum))
+			return program->store->entries[i].parameter.name;
+	}
+	return NULL;
+}
+
+int program_update(struct program *program, const struct step_scalars *scalars)
+{
+	struct store *store = program->store;
+	double norm, scale = 1;
+
+	if (!program->has_rule || !store->block[SLOT_GRADIENT])
+		return error_set(STATUS_FAILURE, "nothing to update: no update rule or no gradients");
+	if (program->rule.clip > 0) {
+		if (program_gradient_norm(program, &norm))
+			return error_status();
+		scale = norm > program->rule.clip ? program->rule.clip / (norm + 1e-6) : 1;
+	}
+	for (size_t i = 0; i < store->count; i++) {
+		struct update_call call = {.value = store_data(store, i, SLOT_VALUE),
+			.gradient = store_data(store, i, SLOT_GRADIENT),
+			.moment1 = store_data(store, i, SLOT_MOMENT1),
+			.moment2 = store_data(store, i, SLOT_MOMENT2),
+			.count = store->entries[i].parameter.count,
+			.rule = &program->rule,
+			.scalars = scalars,
+			.scale = scale};
+
+		if (call.gradient && program->device->backend->update(program->device, &call))
+			return error_prefix("parameter %s", store->entries[i].parameter.name);
+	}
+	return STATUS_OK;
+}
