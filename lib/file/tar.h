@@ -1,6 +1,10 @@
 /*
- * tar: reading by libarchive (plain or compressed), and our deterministic ustar writer (spec/formats.md section 8).
- * Reading refuses absolute names, "..", devices, sparse members and cut archives; links are given as such.
+ * tar: reading by libarchive (plain, or compressed by gzip, bzip2, xz, zstd, lz4), and our deterministic ustar writer
+ * (spec/formats.md section 8).
+ *
+ * Reading refuses absolute names, "..", devices, sparse members and cut archives (STATUS_DATA, the message names archive
+ * and member); links are given as such: whoever extracts must not follow them. An archive without its end mark is read
+ * with a warning. Names are bytes in no particular encoding. Names may come twice: the last one counts.
  */
 #ifndef NIGHTSHIFT_FILE_TAR_H
 #define NIGHTSHIFT_FILE_TAR_H
@@ -14,7 +18,7 @@ struct tar_member {
 	char type;            /* 'f' file, 'd' directory, 'l' symbolic link, 'h' hard link */
 	const char *target;   /* of links */
 	uint64_t bytes;
-	unsigned mode;
+	unsigned mode;        /* permission bits alone: no set-user-id */
 	int64_t modified;     /* seconds since 1970 */
 };
 struct tar_reader;
@@ -25,7 +29,11 @@ int tar_next(struct tar_reader *reader, const struct tar_member **member);
 int tar_read(struct tar_reader *reader, void *data, size_t bytes, size_t *got);
 void tar_close(struct tar_reader *reader);
 
-/* The writer hands its bytes to a sink (a file, a compressor, a digest). Members in the order given: the caller sorts. */
+/*
+ * The writer hands its bytes to a sink (a file, a compressor, a digest). Members in the order given: the caller sorts by
+ * the bytes of the name, directories before their content. Files have mode 0644 or 0755, directories 0755, links 0777;
+ * owner 0, no owner names; a pax header only where a name or size needs one. Equal members give equal bytes.
+ */
 struct tar_writer {
 	int (*sink)(void *context, const void *data, size_t bytes);
 	void *context;
