@@ -119,8 +119,7 @@ void publish_tag(const char *text)
 	snprintf(tag, sizeof tag, "%s%s", text ? text : "", text ? "." : "");
 }
 
-/* DIRECTORY/.BASE.[TAG.]HOST.PID.COUNTER.partial: no other process and no other call makes the same name. */
-static char *temporary_name(const char *path)
+char *path_temporary(const char *path, const char *suffix)
 {
 	static atomic_uint counter;
 	char host[HOST_NAME_MAX + 1] = "host";
@@ -129,8 +128,8 @@ static char *temporary_name(const char *path)
 	host[HOST_NAME_MAX] = 0;
 	const char *base = path_base(path);
 	text_append(&name, path, (size_t)(base - path));
-	text_format(&name, ".%.100s.%s%.60s.%ld.%u.partial", base, tag, host, (long)getpid(),
-		atomic_fetch_add(&counter, 1));
+	text_format(&name, ".%.100s.%s%.60s.%ld.%u.%s", base, tag, host, (long)getpid(),
+		atomic_fetch_add(&counter, 1), suffix);
 	return text_take(&name);
 }
 
@@ -138,7 +137,7 @@ int publish_open(struct publish *publish, const char *path)
 {
 	*publish = (struct publish){.descriptor = -1};
 	publish->path = memory_text(path);
-	char *temporary = publish->path ? temporary_name(path) : NULL;
+	char *temporary = publish->path ? path_temporary(path, "partial") : NULL;
 	if (!temporary)
 		goto failed;
 	publish->descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -246,9 +245,8 @@ int file_cut(const char *path, uint64_t bytes)
 	if (size < bytes)
 		status = error_set(STATUS_DATA, "%s: has %llu bytes where at least %llu were written", path,
 			(unsigned long long)size, (unsigned long long)bytes);
-	if (status || size == bytes)
-		goto done;
-	status = publish_open(&publish, path);
+	if (!status)
+		status = publish_open(&publish, path);
 	if (!status)
 		status = copy_start(descriptor, &publish, bytes, path);
 	if (!status)

@@ -32,6 +32,8 @@ struct publish {
 };
 /* Sets a word put into temporary names ("shift-7"); NULL: none. Copied. */
 void publish_tag(const char *tag);
+/* DIRECTORY/.BASE.[TAG.]HOST.PID.COUNTER.SUFFIX: no other process and no other call makes the same name. Owned by the caller. */
+char *path_temporary(const char *path, const char *suffix);
 int publish_open(struct publish *publish, const char *path);
 int publish_write(struct publish *publish, const void *data, size_t bytes);
 int publish_commit(struct publish *publish);   /* fsync, close, rename, fsync of the directory */
@@ -41,8 +43,8 @@ int file_publish(const char *path, const void *data, size_t bytes);
 
 /* Writes all bytes, retrying short writes and EINTR. `path` is for the message. */
 int file_write_all(int descriptor, const void *data, size_t bytes, const char *path);
-/* Replaces the file by its first `bytes` bytes: copied to a new file that is published over it (never truncated in
- * place). Shorter than `bytes`: STATUS_DATA. Exactly that long: nothing is done. */
+/* Replaces the file by its first `bytes` bytes: copied to a new file that is published over it, also where it is exactly that long,
+ * so that a writer who still has the old file open cannot reach the new one. Shorter than `bytes`: STATUS_DATA. */
 int file_cut(const char *path, uint64_t bytes);
 int file_sync_directory(const char *path);
 int file_make_directory(const char *path);   /* one level; existing directory is fine */
