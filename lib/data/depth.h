@@ -1,27 +1,28 @@
 /*
  * Depth datasets: samples of an RGB image with metric depth and a validity mask, by layout (spec/marigold.md
- *section 2). One file a family (depth_nyu.c, depth_kitti.c, depth_plain.c), one row each in the table of
- *depth.c.
+ * section 2). One file a family (depth_nyu.c, depth_kitti.c, depth_plain.c), one row each in the table of depth.c.
  *
- * Samples come from a split list (one a line, columns separated by blanks, paths relative to the root) or,
- *without one, from the files below the root whose names follow the layout's naming, in byte order of the RGB
- *path:
+ * Samples come from a split list (one a line, columns separated by blanks, paths relative to the root; at least
+ * the columns named here) or, without one, from the files below the root whose names follow the layout's naming,
+ * in byte order of the RGB path:
  *
- *	layout  list columns                     naming looked for without a list
- *	nyu     rgb depth [filled]               DIR/rgb_X.{png,jpg,jpeg}, DIR/depth_X.{png,pgm,npy}
- *	kitti   rgb depth|None [focal length]    DATE/DRIVE/image_0C/data/N.png,
- *DRIVE/proj_depth/groundtruth/image_0C/N.png (with or without train/ or val/ in front of both); or as nyu
- *	plain   rgb depth                        [DIR/]rgb/X.{png,jpg,jpeg}, [DIR/]depth/X.{png,pgm,npy}; or
- *as nyu; or color_X for rgb_X
+ *	nyu     list: rgb depth [filled]
+ *	        files: [DIR/]rgb_X.IMAGE or color_X.IMAGE with depth_X.DEPTH beside it
+ *	kitti   list: rgb depth|None [focal length]; rows with None are dropped and counted
+ *	        files: [SPLIT/]DATE/DRIVE/image_0C/data/N.IMAGE with [SPLIT/]DRIVE/proj_depth/groundtruth/image_0C/N.DEPTH,
+ *	        or as nyu
+ *	plain   list: rgb depth
+ *	        files: [DIR/]rgb/[DIR/]X.IMAGE with [DIR/]depth/[DIR/]X.DEPTH, or as nyu
  *
- * Directories and files whose names start with a dot are passed over. An RGB file with no depth file, or with
- *several of different suffixes, is an error. In RGB-only mode depth files are not looked for, and where no
- *name below the root follows the naming all its images are taken.
+ * IMAGE is png, jpg or jpeg, DEPTH is png, pgm or npy. Names that start with a dot are passed over. An RGB file
+ * with no depth file, or with several of different suffixes, is an error. In RGB-only mode depth files are not
+ * looked for, and where no name below the root follows the naming all its images are taken.
  *
- * Stored depth is a 16-bit PNG or PGM (metres = value / scale) or a float npy [H,W], [1,H,W] or [H,W,1]
- *(metres, divided by `scale` only where one is given). Valid is minimum < depth < maximum, strictly and in
- *float32 as the original, inside the evaluation crop. NaN in an npy is refused, infinity is invalid; in the
- *plain layout so is the stored integer 65535.
+ * Stored depth is a 16-bit PNG or PGM (metres = value / scale) or a numeric npy [H,W], [1,H,W] or [H,W,1] (metres,
+ * divided by `scale` only where one is given). Valid is minimum < depth < maximum, strictly and in float32 as the
+ * original, inside the evaluation crop. NaN in an npy is refused, infinity is invalid; in the plain layout so is
+ * the stored integer 65535. The eigen crop of nyu is rows 45-470 and columns 41-600 of 640x480 pixels; elsewhere
+ * eigen and garg are the fractions used for KITTI.
  */
 #ifndef NIGHTSHIFT_DATA_DEPTH_H
 #define NIGHTSHIFT_DATA_DEPTH_H
