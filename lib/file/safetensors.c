@@ -233,8 +233,7 @@ static int adopt_entries(struct safetensors *file, struct entry *entries, size_t
 	return STATUS_OK;
 }
 
-/* Takes over `buffer` in every case. */
-static int parse(const char *name, void *buffer, size_t bytes, struct safetensors *file)
+int safetensors_take(const char *name, void *buffer, size_t bytes, struct safetensors *file)
 {
 	json_t *root = NULL;
 	struct entry *entries = NULL;
@@ -267,14 +266,14 @@ int safetensors_read(const char *path, struct safetensors *file)
 	*file = (struct safetensors){0};
 	if (file_read(path, FILE_LIMIT, &data, &bytes))
 		return error_status();
-	return parse(path, data, bytes, file);
+	return safetensors_take(path, data, bytes, file);
 }
 
 int safetensors_decode(const char *name, const void *data, size_t bytes, struct safetensors *file)
 {
 	*file = (struct safetensors){0};
 	void *copy = memory_copy(data, bytes);
-	return copy ? parse(name, copy, bytes, file) : error_prefix("%s", name);
+	return copy ? safetensors_take(name, copy, bytes, file) : error_prefix("%s", name);
 }
 
 const struct safetensor *safetensors_find(const struct safetensors *file, const char *name)

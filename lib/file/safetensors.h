@@ -40,6 +40,8 @@ void safetensors_release(struct safetensors *file);
  * beyond the list above are refused. On failure *file is empty. */
 int safetensors_read(const char *path, struct safetensors *file);
 int safetensors_decode(const char *name, const void *data, size_t bytes, struct safetensors *file); /* copies */
+/* Takes over `data` (from malloc; freed in every case): for a caller who has read and checked the bytes himself. */
+int safetensors_take(const char *name, void *data, size_t bytes, struct safetensors *file);
 /* NULL when there is none of that name. */
 const struct safetensor *safetensors_find(const struct safetensors *file, const char *name);
 /* Elements of F32, F16, BF16 or F64 as float32 into `out` (product of dim elements); other types: STATUS_DATA. */
@@ -60,6 +62,8 @@ int safetensors_shards(const struct safetensor *tensor, size_t count, uint64_t l
 /* "STEM.safetensors" for a single shard, else "STEM-00001-of-00003.safetensors"; owned by the caller. */
 char *safetensors_shard_name(const char *stem, int shard, int shards);
 /* diffusers' index.json for several shards, published at path; it names shards by the last part of `stem`. */
+int safetensors_index(const char *stem, const struct safetensor *tensor, size_t count, const int *shard, int shards, char **json,
+	size_t *bytes);
 int safetensors_publish_index(const char *path, const char *stem, const struct safetensor *tensor, size_t count,
 	const int *shard, int shards);
 /* Reads STEM.safetensors or, by its index, all shards, from a directory; a tensor that is not in the shard the index

@@ -82,22 +82,34 @@ static json_t *make_index(const char *stem, const struct safetensor *tensor, siz
 	return root;
 }
 
-int safetensors_publish_index(const char *path, const char *stem, const struct safetensor *tensor, size_t count,
-	const int *shard, int shards)
+int safetensors_index(const char *stem, const struct safetensor *tensor, size_t count, const int *shard, int shards, char **json,
+	size_t *bytes)
 {
 	struct text out = {0};
 	json_t *root = make_index(stem, tensor, count, shard, shards);
-	char *json = root ? json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_ENSURE_ASCII) : NULL;
+	char *dump = root ? json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_ENSURE_ASCII) : NULL;
+	int status = dump ? STATUS_OK : root ? error_set(STATUS_FAILURE, "out of memory") : error_status();
 	json_decref(root);
-	if (!json)
-		return root ? error_set(STATUS_FAILURE, "%s: out of memory", path) : error_prefix("%s", path);
-	text_add(&out, json);
-	text_add(&out, "\n");
+	if (!status) {
+		text_add(&out, dump);
+		text_add(&out, "\n");
+		*bytes = out.length;
+		*json = text_take(&out);
+		status = *json ? STATUS_OK : error_status();
+	}
+	free(dump);
+	return status;
+}
+
+int safetensors_publish_index(const char *path, const char *stem, const struct safetensor *tensor, size_t count,
+	const int *shard, int shards)
+{
+	char *json;
+	size_t bytes;
+	if (safetensors_index(stem, tensor, count, shard, shards, &json, &bytes))
+		return error_prefix("%s", path);
+	int status = file_publish(path, json, bytes);
 	free(json);
-	int status = text_check(&out);
-	if (!status)
-		status = file_publish(path, out.data, out.length);
-	text_release(&out);
 	return status;
 }
 
