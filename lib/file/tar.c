@@ -58,7 +58,7 @@ static int fail(struct tar_reader *reader)
 		reason = "damaged archive";
 	if (!archive_file_count(reader->archive) && text_starts(reason, "Unrecognized"))
 		reason = "not a tar archive";
-	if (reader->in_member)
+	if (reader->in_member && reader->name.length)
 		return error_set(STATUS_DATA, "%s: %.300s: %s", reader->path, reader->name.data, reason);
 	return error_set(STATUS_DATA, "%s: %s", reader->path, reason);
 }
