@@ -129,6 +129,8 @@ static int check_same(const struct config *config, int list, const struct config
 	return STATUS_OK;
 }
 
+#define LIST_GROUPS 64 /* as many as the sampler takes */
+
 static int check_data(const struct config *config)
 {
 	const struct config_list *train = &config->lists[SYNTAX_TRAIN];
@@ -142,6 +144,9 @@ static int check_data(const struct config *config)
 	if (!(weight > 0))
 		return refuse_group(SYNTAX_TRAIN, &train->group[0], "weight", "and all others are 0");
 	for (int list = 0; list < SYNTAX_LISTS && !status; list++) {
+		if (config->lists[list].count > LIST_GROUPS)
+			status = error_set(STATUS_CONFIG, "%s has more than %d groups",
+				syntax_list_names[list], LIST_GROUPS);
 		for (size_t i = 0; i < config->lists[list].count && !status; i++) {
 			status = check_group(list, &config->lists[list].group[i]);
 			if (!status)

@@ -35,7 +35,7 @@ static int find_in(const char *directory, const char *name, char **path)
 	text_format(&file, "%s/%s.cfg", directory, name);
 	int status = text_check(&file);
 	if (!status && file_exists(file.data)) {
-		*path = text_take(&file);
+		*path = path_absolute(file.data);
 		status = *path ? STATUS_OK : error_status();
 	}
 	text_release(&file);

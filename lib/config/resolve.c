@@ -176,6 +176,14 @@ static int expand(struct resolver *resolver, struct literal *literal, bool plain
 
 /* ===== paths ===== */
 
+/* Where a relative path starts: beside the file that holds it, or, for a word or the content of an environment
+ * variable, where the user is. */
+static const char *start_of(const struct assignment *from)
+{
+	bool variable = from && from->value.text && text_starts(from->value.text, "${env:");
+	return from && from->directory && !variable ? from->directory : "";
+}
+
 static int make_absolute(const struct assignment *from, char **path)
 {
 	char *joined = NULL, *absolute = NULL;
@@ -187,7 +195,7 @@ static int make_absolute(const struct assignment *from, char **path)
 			return error_set(STATUS_CONFIG, "%s: the environment has no HOME", *path);
 		joined = path_join(home, *path + 2);
 	} else {
-		joined = path_join(from && from->directory ? from->directory : "", *path);
+		joined = path_join(start_of(from), *path);
 	}
 	if (joined)
 		absolute = path_absolute(joined);
