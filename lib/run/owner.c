@@ -152,7 +152,7 @@ enum owner owner_state(const struct claim *claim, const struct shift_identity *s
 	const struct shift_identity *owner = &claim->identity;
 	struct claim here;
 	bool same_host = !strcmp(owner->host, self->host);
-	bool has_job = strcmp(owner->job, "-") != 0;
+	bool has_job = owner->job[0] >= '0' && owner->job[0] <= '9'; /* one that squeue knows */
 	bool same_life = has_job && !strcmp(owner->job, self->job) && owner->restart == self->restart;
 	claim_self(self, &here);
 	if (same_host) {

@@ -33,11 +33,14 @@ void shift_identity(struct shift_identity *identity)
 	const char *array = getenv("SLURM_ARRAY_JOB_ID"), *task = getenv("SLURM_ARRAY_TASK_ID");
 	const char *job = getenv("SLURM_JOB_ID");
 	*identity = (struct shift_identity){.pid = getpid()};
+	bool slurm = job && *job;
+	if (!slurm)
+		job = getenv("NIGHTSHIFT_JOB"); /* of a script that loops by itself */
 	if (array && *array && task && *task)
 		snprintf(identity->job, sizeof identity->job, "%s_%s", array, task);
 	else
 		snprintf(identity->job, sizeof identity->job, "%s", job && *job ? job : "-");
-	identity->restart = environment_integer("SLURM_RESTART_COUNT", 0);
+	identity->restart = environment_integer(slurm ? "SLURM_RESTART_COUNT" : "NIGHTSHIFT_RESTART", 0);
 	gethostname(identity->host, sizeof identity->host - 1);
 }
 
