@@ -153,19 +153,19 @@ static int add_job(struct copy *copy, struct job job)
 	return STATUS_OK;
 }
 
-static int new_large(struct copy *copy, size_t index, struct large **large)
+static struct large *new_large(struct copy *copy, size_t index)
 {
 	size_t pieces = (size_t)((copy->tree->files[index].bytes + PIECE_BYTES - 1) / PIECE_BYTES);
 	if (memory_grow(&copy->larges, &copy->large_capacity, copy->large_count + 1, sizeof *copy->larges))
-		return error_status();
-	*large = memory_new(1, sizeof **large);
-	if (!*large)
-		return error_status();
-	copy->larges[copy->large_count++] = *large;
-	(*large)->file = index;
-	(*large)->pieces = pieces;
-	(*large)->crc = memory_new(pieces, sizeof *(*large)->crc);
-	return (*large)->crc ? STATUS_OK : error_status();
+		return NULL;
+	struct large *large = memory_new(1, sizeof *large);
+	if (!large)
+		return NULL;
+	copy->larges[copy->large_count++] = large;
+	large->file = index;
+	large->pieces = pieces;
+	large->crc = memory_new(pieces, sizeof *large->crc);
+	return large->crc ? large : NULL;
 }
 
 static void finish_large(const struct copy *copy, const struct large *large)
@@ -179,10 +179,10 @@ static void finish_large(const struct copy *copy, const struct large *large)
 
 static int plan_large(struct copy *copy, size_t index)
 {
-	struct large *large;
 	const struct stage_file *file = &copy->tree->files[index];
-	int status = new_large(copy, index, &large);
-	for (size_t i = 0; !status && i < large->pieces; i++) {
+	struct large *large = new_large(copy, index);
+	int status = large ? STATUS_OK : error_status();
+	for (size_t i = 0; large && !status && i < large->pieces; i++) {
 		const struct stage_row *row =
 			stage_rows_find(copy->have, file->path, (uint64_t)i * PIECE_BYTES);
 		if (row && row->good && row->bytes == piece_bytes(file, i)) {
