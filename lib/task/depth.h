@@ -1,0 +1,23 @@
+/* Monocular depth by latent diffusion (Marigold). */
+#ifndef NIGHTSHIFT_TASK_DEPTH_H
+#define NIGHTSHIFT_TASK_DEPTH_H
+
+#include "task/task.h"
+
+extern const struct task_kind depth_kind; /* task.c's row; its halves are depth_train.c and depth_predict.c */
+
+int depth_training_open(const struct run *run, struct device *device, struct task_training *training);
+int depth_training_prepare(struct task_training *training);
+int depth_training_start(struct task_training *training, int64_t first);
+void depth_training_close(struct task_training *training);
+
+int depth_predictor_open(const struct run *run, struct device *device, const char *const *names, int count,
+	struct task_predictor *predictor);
+int depth_predictor_prepare(struct task_predictor *predictor);
+const char *depth_predictor_set(const struct task_predictor *predictor, size_t set);
+int64_t depth_predictor_samples(const struct task_predictor *predictor, size_t set);
+char *depth_predictor_settings(const struct task_predictor *predictor);
+int depth_predictor_predict(struct task_predictor *predictor, size_t set, int64_t sample, const char *directory);
+void depth_predictor_close(struct task_predictor *predictor);
+
+#endif

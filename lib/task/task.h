@@ -1,0 +1,54 @@
+/*
+ * A task is what a training system is: model, loss, data, metrics, pictures, prediction. One row in the table of task.c each.
+ */
+#ifndef NIGHTSHIFT_TASK_TASK_H
+#define NIGHTSHIFT_TASK_TASK_H
+
+#include <stdint.h>
+#include "run/run.h"
+#include "train/loop.h"
+
+/* ---- training ---- */
+struct task_training {
+	struct loop_task loop;   /* what the loop needs; loop.program is built, not yet prepared */
+	double flops, traffic;   /* of one step */
+	size_t missing;          /* data files that are not there */
+	char *first_missing;     /* owned, or NULL */
+	void *state;
+};
+
+/* ---- prediction ---- */
+struct task_predictor {
+	struct program *program; /* built, not yet prepared */
+	size_t sets;             /* data groups asked for */
+	void *state;
+};
+
+struct task_kind {
+	const char *name;
+	/* Opens data and builds graphs on `device`; nothing large is allocated. */
+	int (*training_open)(const struct run *run, struct device *device, struct task_training *training);
+	/* Allocates; afterwards weights may be initialised or loaded. */
+	int (*training_prepare)(struct task_training *training);
+	/* Starts loading for step `first` (0-based). */
+	int (*training_start)(struct task_training *training, int64_t first);
+	void (*training_close)(struct task_training *training);
+
+	/* `names`: data groups to predict (of data.test, data.val, data.vis, data.train, the first list that has the name); count 0:
+	 * all of data.test, or of data.val where that is empty. */
+	int (*predictor_open)(const struct run *run, struct device *device, const char *const *names, int count,
+		struct task_predictor *predictor);
+	int (*predictor_prepare)(struct task_predictor *predictor);
+	const char *(*predictor_set)(const struct task_predictor *predictor, size_t set);
+	int64_t (*predictor_samples)(const struct task_predictor *predictor, size_t set);
+	/* One line that names all settings that change predictions ("steps 4 seed 2024"); owned by the caller. */
+	char *(*predictor_settings)(const struct task_predictor *predictor);
+	/* Predicts one sample and publishes its files below `directory`. Whole files that are there already are left alone. */
+	int (*predict)(struct task_predictor *predictor, size_t set, int64_t sample, const char *directory);
+	void (*predictor_close)(struct task_predictor *predictor);
+};
+
+/* By name; NULL with a message (STATUS_CONFIG). */
+const struct task_kind *task_find(const char *name);
+
+#endif
