@@ -21,7 +21,7 @@ struct depth_training {
 	int graph[SAMPLER_GROUPS];  /* training graph of each group */
 	struct depth_set *val, *vis;
 	size_t vals, viss;
-	int validate_steps, align;
+	int validate_steps;
 	int64_t picture_count;      /* of each vis group */
 	uint64_t seed;
 	struct text text[TEXTS];    /* config.json, scheduler_config.json */

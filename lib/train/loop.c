@@ -214,13 +214,16 @@ static int add_fields(struct text *row, const double *values, int count)
 
 /* ---- phase: step ---- */
 
-static int not_finite(struct loop *loop, int64_t micro, const char *tensor)
+static int not_finite(struct loop *loop, int64_t micro, const char *what)
 {
 	char *names = loop->task->samples(loop->task->state, loop->state.step, micro);
+	struct text message = {0};
 
 	loop->reason = "not finite";
-	error_set(STATUS_FENCED, "step %lld: %s is not finite (samples of the batch: %s); nothing was saved",
-		(long long)loop->state.step + 1, tensor, names ? names : "unknown");
+	text_format(&message, "step %lld: %s (samples of the batch: %s); nothing was saved", (long long)loop->state.step + 1,
+		what, names ? names : "unknown");
+	error_set(STATUS_FENCED, "%s", message.data ? message.data : "not finite");
+	text_release(&message);
 	free(names);
 	return STATUS_FENCED;
 }
@@ -235,10 +238,12 @@ static int run_micros(struct loop *loop, double *loss, struct loop_micro *total)
 		struct loop_micro result = {0};
 		int status = loop->task->micro(loop->task->state, loop->state.step, micro, &result);
 
+		if (status == STATUS_FENCED) /* the engine met a loss that is not finite, and says where */
+			return not_finite(loop, micro, error_message());
 		if (status)
 			return status;
 		if (!isfinite(result.loss))
-			return not_finite(loop, micro, "the loss");
+			return not_finite(loop, micro, "the loss is not finite");
 		sum += result.loss;
 		total->data_seconds += result.data_seconds;
 		total->skipped += result.skipped;
@@ -354,8 +359,12 @@ static int phase_step(struct loop *loop)
 		status = program_gradient_norm(program, &norm);
 	if (!status && !isfinite(norm)) {
 		const char *name = program_not_finite(program);
+		struct text what = {0};
 
-		return not_finite(loop, loop->task->micros - 1, name ? name : "the gradient norm");
+		text_format(&what, "the gradient of %s is not finite", name ? name : "the whole network");
+		status = not_finite(loop, loop->task->micros - 1, what.data ? what.data : "a gradient is not finite");
+		text_release(&what);
+		return status;
 	}
 	rate = loop->task->learning_rate * schedule_factor(&loop->task->schedule, state->step);
 	scalars = (struct step_scalars){.learning_rate = rate, .step = state->step + 1};

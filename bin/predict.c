@@ -1,0 +1,136 @@
+/* predict: writes the predictions of a run for its data groups. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/options.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "run/checkpoint.h"
+#include "task/platform.h"
+#include "task/predictions.h"
+#include "task/task.h"
+#include "train/weights.h"
+
+struct settings {
+	const char *step;
+	const char **names; /* RUN first */
+	int count;
+};
+
+static int parse(int argc, char **argv, struct settings *settings, bool *done)
+{
+	const struct option_row rows[] = {
+		{"step", 's', "N|best", "weights of that step, or the best ones [the newest]", &settings->step, OPTION_TEXT}, {0}};
+	const struct program program = {
+		.name = "predict",
+		.synopsis = "[--step N|best] RUN [DATASET ...]",
+		.purpose = "write a run's predictions into RUN/predictions/DATASET",
+		.rows = rows};
+	int status = options_parse(&program, argc, argv, settings->names, &settings->count, done);
+
+	if (status || *done)
+		return status;
+	return settings->count >= 1 ? 0 : error_set(STATUS_USAGE, "a RUN is needed; see --help");
+}
+
+/* Predicts the samples of one set; those whose files are whole already are passed over. */
+static int predict_set(const struct task_kind *kind, struct task_predictor *predictor, size_t set, const struct run *run,
+	const struct predictions_info *info, bool skip_bad)
+{
+	const char *name = kind->predictor_set(predictor, set);
+	int64_t count = kind->predictor_samples(predictor, set);
+	struct progress progress = {0};
+	char *directory = run_path(run, "predictions/%s", name);
+	int status = directory ? predictions_start(directory, info) : STATUS_FAILURE;
+
+	progress_start(&progress, name);
+	for (int64_t i = 0; i < count && !status; i++) {
+		if (signals_notice() != NOTICE_NONE) {
+			status = error_set(STATUS_AGAIN, "%s: left after %lld of %lld samples", name, (long long)i, (long long)count);
+			break;
+		}
+		status = kind->predict(predictor, set, i, directory);
+		if (status == STATUS_DATA && skip_bad) {
+			warn("%s: %s; skipped", name, error_message());
+			status = 0;
+		}
+		if (progress_due(&progress))
+			progress_show(&progress, "%s: %lld of %lld samples", name, (long long)i + 1, (long long)count);
+	}
+	progress_end(&progress);
+	free(directory);
+	return status;
+}
+
+static int predict_all(const struct run *run, const struct task_kind *kind, struct task_predictor *predictor,
+	const struct checkpoint *checkpoint)
+{
+	char *settings = kind->predictor_settings(predictor);
+	struct predictions_info info = {.step = checkpoint->step, .settings = settings};
+	bool skip_bad = config_bool(run->config, "data.skip");
+	int status = settings ? 0 : STATUS_FAILURE;
+
+	snprintf(info.digest, sizeof(info.digest), "%s", checkpoint->digest);
+	for (size_t set = 0; set < predictor->sets && !status; set++) {
+		status = predict_set(kind, predictor, set, run, &info, skip_bad);
+		if (!status)
+			note("%s: predictions of step %lld in %s/predictions/%s", kind->predictor_set(predictor, set),
+				(long long)info.step, run->path, kind->predictor_set(predictor, set));
+	}
+	free(settings);
+	return status;
+}
+
+static int work(const struct settings *settings)
+{
+	struct run run = {0};
+	struct platform platform = {0};
+	struct task_predictor predictor = {0};
+	struct checkpoint checkpoint = {0};
+	const struct task_kind *kind = NULL;
+	int status = run_open(settings->names[0], &run);
+
+	if (!status)
+		status = checkpoint_open(&run, settings->step ? settings->step : "", &checkpoint);
+	if (!status)
+		status = platform_open(&run, false, &platform);
+	if (!status && !(kind = task_find(config_text(run.config, "task"))))
+		status = error_status();
+	if (!status)
+		status = kind->predictor_open(&run, platform.device, settings->names + 1, settings->count - 1, &predictor);
+	if (!status)
+		status = kind->predictor_prepare(&predictor);
+	if (!status)
+		status = weights_load(program_store(predictor.program), &checkpoint, "");
+	if (!status)
+		status = signals_install();
+	if (!status)
+		status = predict_all(&run, kind, &predictor, &checkpoint);
+	if (kind)
+		kind->predictor_close(&predictor);
+	checkpoint_release(&checkpoint);
+	platform_close(&platform);
+	run_close(&run);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings settings = {0};
+	bool done = false;
+	int status;
+
+	signals_block();
+	error_program(argv[0]);
+	settings.names = calloc((size_t)argc + 1, sizeof(*settings.names));
+	if (!settings.names)
+		return error_print(error_set(STATUS_FAILURE, "out of memory"));
+	status = parse(argc, argv, &settings, &done);
+	if (!status && !done)
+		status = work(&settings);
+	free(settings.names);
+	return close_stdout(status ? error_print(status) : 0);
+}

@@ -1,0 +1,185 @@
+/* Prediction of the depth task: npy, 16-bit and coloured PNG for each sample of the data groups asked for. */
+#include <stdlib.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/files.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "file/npy.h"
+#include "file/png.h"
+#include "task/depth.h"
+#include "task/depth_model.h"
+#include "task/depth_picture.h"
+#include "task/depth_set.h"
+
+struct depth_predictor {
+	const struct run *run;
+	struct depth_model model;
+	struct depth_set *set;
+	size_t sets;
+	int steps;
+	uint64_t seed;
+};
+
+static const char *const lists[] = {"data.test", "data.val", "data.vis", "data.train"};
+#define LISTS (sizeof(lists) / sizeof(lists[0]))
+
+/* Opens group i of a list as the next set. */
+static int add_set(struct depth_predictor *predictor, const char *list, size_t i)
+{
+	struct depth_set *set = &predictor->set[predictor->sets++];
+	int status = depth_set_open(set, predictor->run, list, i, true);
+
+	return status ? status : depth_set_graph(set, &predictor->model);
+}
+
+static int add_named(struct depth_predictor *predictor, const char *name)
+{
+	for (size_t l = 0; l < LISTS; l++)
+		for (size_t i = 0; i < config_groups(predictor->run->config, lists[l]); i++)
+			if (!strcmp(config_group_text(predictor->run->config, lists[l], i, "name"), name))
+				return add_set(predictor, lists[l], i);
+	return error_set(STATUS_CONFIG, "%s: the run has no data group \"%s\"", predictor->run->path, name);
+}
+
+static int add_all(struct depth_predictor *predictor)
+{
+	const struct config *config = predictor->run->config;
+	const char *list = config_groups(config, "data.test") ? "data.test" : "data.val";
+	int status = 0;
+
+	if (!config_groups(config, list))
+		return error_set(STATUS_CONFIG, "%s: the run has neither data.test nor data.val; name a data group",
+			predictor->run->path);
+	for (size_t i = 0; i < config_groups(config, list) && !status; i++)
+		status = add_set(predictor, list, i);
+	return status;
+}
+
+int depth_predictor_open(const struct run *run, struct device *device, const char *const *names, int count,
+	struct task_predictor *out)
+{
+	struct depth_predictor *predictor = memory_new(1, sizeof(*predictor));
+	size_t most = (size_t)count;
+	int status;
+
+	memset(out, 0, sizeof(*out));
+	out->state = predictor;
+	if (!predictor)
+		return STATUS_FAILURE;
+	for (size_t l = 0; l < LISTS; l++)
+		most += config_groups(run->config, lists[l]);
+	predictor->run = run;
+	predictor->steps = (int)config_integer(run->config, "predict.steps");
+	predictor->seed = (uint64_t)config_integer(run->config, "seed");
+	predictor->set = memory_new(most, sizeof(*predictor->set));
+	status = predictor->set ? depth_model_init(&predictor->model, run->config, device) : STATUS_FAILURE;
+	for (int i = 0; i < count && !status; i++)
+		status = add_named(predictor, names[i]);
+	if (!status && count == 0)
+		status = add_all(predictor);
+	out->program = predictor->model.program;
+	out->sets = predictor->sets;
+	return status;
+}
+
+int depth_predictor_prepare(struct task_predictor *out)
+{
+	return depth_model_prepare(&((struct depth_predictor *)out->state)->model);
+}
+
+const char *depth_predictor_set(const struct task_predictor *out, size_t set)
+{
+	return ((const struct depth_predictor *)out->state)->set[set].name;
+}
+
+int64_t depth_predictor_samples(const struct task_predictor *out, size_t set)
+{
+	return (int64_t)depth_count(((const struct depth_predictor *)out->state)->set[set].data);
+}
+
+char *depth_predictor_settings(const struct task_predictor *out)
+{
+	const struct depth_predictor *predictor = out->state;
+	struct text text = {0};
+
+	text_format(&text, "steps %d seed %llu", predictor->steps, (unsigned long long)predictor->seed);
+	return text_take(&text);
+}
+
+/* The file of a sample below `directory`; owned by the caller. */
+static char *sample_file(const char *directory, const char *stem, const char *suffix)
+{
+	struct text text = {0};
+
+	text_format(&text, "%s/%s%s", directory, stem, suffix);
+	return text_take(&text);
+}
+
+static int publish(const char *directory, const char *stem, const float *depth, int height, int width)
+{
+	char *npy = sample_file(directory, stem, ".npy"), *grey = sample_file(directory, stem, ".png");
+	char *colour = sample_file(directory, stem, ".colour.png"), *folder = npy ? path_directory(npy) : NULL;
+	struct image image = {0};
+	int status = npy && grey && colour && folder ? file_make_directories(folder) : STATUS_FAILURE;
+
+	if (!status)
+		status = depth_picture_colour(depth, height, width, &image);
+	if (!status)
+		status = png_publish(colour, &image);
+	image_release(&image);
+	if (!status)
+		status = depth_picture_grey16(depth, height, width, &image);
+	if (!status)
+		status = png_publish(grey, &image);
+	image_release(&image);
+	if (!status) /* last: the sample is whole when its npy is there */
+		status = npy_publish(npy, depth, 2, (int64_t[]){height, width});
+	free(npy);
+	free(grey);
+	free(colour);
+	free(folder);
+	return status;
+}
+
+int depth_predictor_predict(struct task_predictor *out, size_t number, int64_t index, const char *directory)
+{
+	struct depth_predictor *predictor = out->state;
+	const struct depth_set *set = &predictor->set[number];
+	struct depth_sample sample = {0};
+	char *stem = depth_stem(set->data, (size_t)index), *npy = stem ? sample_file(directory, stem, ".npy") : NULL;
+	float *depth = NULL;
+	int status = npy ? 0 : STATUS_FAILURE;
+
+	if (!status && file_exists(npy))
+		goto out;
+	if (!status)
+		status = depth_read(set->data, (size_t)index, &sample);
+	if (!status && !(depth = memory_new((size_t)sample.height * (size_t)sample.width, sizeof(float))))
+		status = STATUS_FAILURE;
+	if (!status)
+		status = depth_set_predict(set, &predictor->model, &sample, predictor->steps, predictor->seed, (uint32_t)index,
+			depth);
+	if (!status)
+		status = publish(directory, stem, depth, sample.height, sample.width);
+out:
+	free(depth);
+	free(npy);
+	free(stem);
+	depth_sample_release(&sample);
+	return status;
+}
+
+void depth_predictor_close(struct task_predictor *out)
+{
+	struct depth_predictor *predictor = out->state;
+
+	if (!predictor)
+		return;
+	for (size_t i = 0; i < predictor->sets; i++)
+		depth_set_close(&predictor->set[i]);
+	free(predictor->set);
+	depth_model_release(&predictor->model);
+	free(predictor);
+	memset(out, 0, sizeof(*out));
+}

@@ -1,0 +1,116 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/files.h"
+#include "task/resources.h"
+#include "train/leave.h"
+#include "train/weights.h"
+
+#define FLOPS_A_THREAD 10e9 /* a cautious rate for the notice before anything was measured */
+#define LOG_BYTES_A_STEP 400
+
+static void row(struct text *rows, const char *item, double value, const char *unit)
+{
+	text_format(rows, "%s\t", item);
+	text_number(rows, value);
+	text_format(rows, "\t%s\n", unit);
+}
+
+/* MemAvailable, or the configured budget where that is smaller. */
+static uint64_t memory_here(const struct run *run)
+{
+	uint64_t budget = config_bytes(run->config, "memory"), available = 0;
+	char line[256];
+	FILE *file = fopen("/proc/meminfo", "r");
+
+	while (file && fgets(line, sizeof(line), file)) {
+		unsigned long long kib;
+
+		if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+			available = (uint64_t)kib * 1024;
+	}
+	if (file)
+		fclose(file);
+	return budget && budget < available ? budget : available;
+}
+
+/* Bytes of one checkpoint, from the shapes alone. */
+static uint64_t checkpoint_size(const struct task_training *training, int copies)
+{
+	const struct store *store = program_store(training->loop.program);
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < store_count(store); i++)
+		bytes += store_parameter(store, i)->count * sizeof(float) * (uint64_t)copies;
+	return bytes;
+}
+
+static double parameters(const struct task_training *training)
+{
+	return (double)(checkpoint_size(training, 1) / sizeof(float));
+}
+
+static void rows_of_device(const struct program_bytes *bytes, struct text *rows)
+{
+	row(rows, "parameters_bytes", (double)bytes->parameters, "B");
+	row(rows, "gradients_bytes", (double)bytes->gradients, "B");
+	row(rows, "accumulators_bytes", (double)bytes->accumulators, "B");
+	row(rows, "state_bytes", (double)bytes->state, "B");
+	row(rows, "inputs_bytes", (double)bytes->inputs, "B");
+	row(rows, "activations_bytes", (double)bytes->arena, "B");
+	row(rows, "workspace_bytes", (double)bytes->workspace, "B");
+	row(rows, "device_bytes", (double)bytes->total, "B");
+}
+
+static double notice(const struct run *run, const struct platform *platform, const struct task_training *training,
+	uint64_t save_bytes)
+{
+	struct leave leave = {0};
+	double step = training->flops / (FLOPS_A_THREAD * platform->now.threads);
+
+	if (leave_probe(&leave, run->path)) {
+		warn("%s; the save time is not known", error_message());
+		return leave_notice_needed(step, 0);
+	}
+	return leave_notice_needed(step, leave_save_estimate(&leave, save_bytes));
+}
+
+int resources_describe(const struct run *run, const struct platform *platform, const struct task_training *training,
+	struct text *rows, int *status_of_run)
+{
+	const struct config *config = run->config;
+	int copies = strcmp(config_text(config, "optimizer.name"), "sgd") ? 3 : 2;
+	int64_t steps = config_integer(config, "train.steps"), every = config_integer(config, "checkpoint.keep_every");
+	uint64_t checkpoint = checkpoint_size(training, copies), weights = checkpoint_size(training, 1), whole;
+	struct program_bytes bytes;
+	int status = program_measure(training->loop.program, &bytes);
+
+	if (status)
+		return status;
+	whole = checkpoint * (uint64_t)(config_integer(config, "checkpoint.keep") + 1);
+	whole += weights * (uint64_t)((every > 0 ? steps / every : 0) + 1) + (uint64_t)steps * LOG_BYTES_A_STEP;
+	text_add(rows, "#item\tvalue\tunit\n");
+	row(rows, "parameters", parameters(training), "");
+	row(rows, "steps", (double)steps, "");
+	row(rows, "samples_per_step", (double)training->loop.batch, "");
+	row(rows, "flops_per_step", training->flops, "FLOP");
+	row(rows, "bytes_moved_per_step", training->traffic, "B");
+	rows_of_device(&bytes, rows);
+	row(rows, "checkpoint_bytes", (double)checkpoint, "B");
+	row(rows, "run_bytes", (double)whole, "B");
+	row(rows, "missing_files", (double)training->missing, "");
+	row(rows, "notice", notice(run, platform, training, checkpoint), "s");
+	row(rows, "threads", platform->now.threads, "");
+	text_format(rows, "isa\t%s\t\ndevice\t%s\t\n", platform->now.isa, platform->now.model);
+	row(rows, "memory_here_bytes", (double)memory_here(run), "B");
+	text_format(rows, "fits\t%s\t\n", bytes.total <= memory_here(run) ? "yes" : "no");
+	if (training->missing)
+		*status_of_run = error_set(STATUS_NO_INPUT, "%zu data files are missing, the first is %s", training->missing,
+			training->first_missing);
+	else if (bytes.total > memory_here(run))
+		*status_of_run = error_set(STATUS_UNAVAILABLE, "the run does not fit into the memory here; make batch.micro or the model smaller");
+	else
+		*status_of_run = 0;
+	return text_check(rows);
+}
