@@ -1,37 +1,44 @@
 # Nightshift. `make` builds, `make demo` shows, `make check` tests. Wildcards throughout: a new file needs no line here.
-#   CUDA=0|1       build the CUDA plugin (default: where nvcc and its libraries are found)
-#   SAN=address|undefined    build with a sanitizer (in a build directory of its own)
-#   BUILD=DIR      where objects go         PREFIX, DESTDIR, PROGRAM_PREFIX for install
+#
+#   make [all]       the programs, in bin/                make check       all tests (README: "Testing")
+#   make demo        trains a small depth model           make check-long  random kills, long fuzzing, valgrind
+#   make install     PREFIX= DESTDIR= PROGRAM_PREFIX=     make bench       our figures beside a peer's
+#   make uninstall   the same variables                   make fuzz        libFuzzer (clang); FUZZ_SECONDS=60
+#
+#   CUDA=0|1         the CUDA plugin (default: where its parts are found)       CUDA_HOME=/usr/local/cuda
+#   SAN=address      or undefined, or address,undefined: a sanitized build in a directory of its own
+#   CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS_EXTRA as usual; BUILD=DIR for the objects
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
 .DELETE_ON_ERROR:
 SHELL = /bin/bash
+VERSION = 0.1
 
 CC = gcc
 SAN =
-BUILD = build$(if $(SAN),-$(SAN))
-BINDIR = $(if $(SAN),$(BUILD)/bin,bin)
+comma = ,
+BUILD = build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
+BINDIR = $(if $(filter build,$(BUILD)),bin,$(BUILD)/bin)
 PREFIX = /usr/local
 PROGRAM_PREFIX =
+FUZZ_SECONDS = 60
 
 CPPFLAGS_AUTO = -Ilib -Itests -D_GNU_SOURCE -DNIGHTSHIFT_VERSION='"$(VERSION)"'
-CFLAGS_AUTO = -std=c11 -O2 -g -fno-math-errno -fno-trapping-math -ffp-contract=off -fopenmp \
+CFLAGS_AUTO = -std=c11 -O2 -g -fno-math-errno -fno-trapping-math -ffp-contract=off -fopenmp -pthread \
 	-Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers -Werror \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
-LDFLAGS_AUTO = -fopenmp $(if $(SAN),-fsanitize=$(SAN))
-LDLIBS = -lconfig -lpng -ljpeg -larchive -ljansson -lnettle -lz -lm -lpthread -ldl
-VERSION = 0.1
+LDFLAGS_AUTO = -fopenmp -pthread $(if $(SAN),-fsanitize=$(SAN))
+LDLIBS = -lconfig -lpng -ljpeg -larchive -ljansson -lnettle -lz -lm -ldl
 
-LIB_SOURCES = $(wildcard lib/*/*.c)
-LIB_OBJECTS = $(LIB_SOURCES:%.c=$(BUILD)/%.o)
-PROGRAM_SOURCES = $(wildcard bin/*.c)
-PROGRAMS = $(PROGRAM_SOURCES:bin/%.c=$(BINDIR)/%)
-TEST_SOURCES = $(wildcard tests/*.c)
-TESTS = $(TEST_SOURCES:tests/%.c=$(BUILD)/tests/%)
-
+LIB_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*/*.c))
+NAMES = $(patsubst bin/%.c,%,$(wildcard bin/*.c))
+PROGRAMS = $(NAMES:%=$(BINDIR)/%)
+TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*.c))
 SHIMS = $(patsubst tests/shim/%.c,$(BUILD)/tests/%.so,$(wildcard tests/shim/*.c))
+FUZZ_PARTS = $(filter-out %/libfuzzer.c,$(wildcard tests/fuzz/*.c))
+CUDA_SOURCES = $(wildcard cuda/*.cu)
 
-all: $(PROGRAMS)
+all: $(PROGRAMS) $(if $(CUDA_SOURCES),cuda)
 tests: $(TESTS) $(SHIMS)
 
 $(BUILD)/libnightshift.a: $(LIB_OBJECTS)
@@ -42,16 +49,85 @@ $(BUILD)/%.o: %.c Makefile
 	$(CC) $(CPPFLAGS_AUTO) $(CPPFLAGS) $(CFLAGS_AUTO) $(CFLAGS_$(*F)) $(CFLAGS) -MMD -MP -c $< -o $@
 $(PROGRAMS): $(BINDIR)/%: $(BUILD)/bin/%.o $(BUILD)/libnightshift.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	$(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $^ $(LDLIBS) $(LDLIBS_EXTRA) -o $@
+$(BUILD)/tests/fuzz: $(FUZZ_PARTS:%.c=$(BUILD)/%.o)
 $(TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libnightshift.a
-	$(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $^ $(LDLIBS) -o $@
-$(BUILD)/tests/%.so: tests/shim/%.c
+	$(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) $(LDLIBS_EXTRA) -o $@
+$(BUILD)/tests/%.so: tests/shim/%.c Makefile
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Wno-nonnull-compare -fPIC -shared $< -o $@ -ldl -lpthread
+	$(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -Wno-nonnull-compare -fPIC -shared $< -o $@ -ldl -pthread
 .SECONDARY:
 
+# The CUDA plugin. Each part is looked for by PATH and in CUDA_HOME; what is missing is said in one line.
+ifneq ($(CUDA_SOURCES),)
+CUDA =
+CUDA_HOME = /usr/local/cuda
+NVCC = $(firstword $(shell command -v nvcc) $(wildcard $(CUDA_HOME)/bin/nvcc))
+CUDA_FOLDERS = $(CUDA_HOME)/include $(NVCC:%/bin/nvcc=%/include) /usr/include $(wildcard /usr/include/*-linux-gnu)
+CUDA_MISSING = $(if $(NVCC),,nvcc) $(foreach header,cudnn.h cublasLt.h nccl.h,$(if $(wildcard \
+	$(CUDA_FOLDERS:%=%/$(header))),,$(header)))
+ifeq ($(CUDA),0)
+cuda:
+else ifneq ($(strip $(CUDA_MISSING)),)
+cuda:
+	@echo "CUDA: $(strip $(CUDA_MISSING)) not found (CUDA_HOME=$(CUDA_HOME)); building for the CPU only" >&2
+	@$(if $(filter 1,$(CUDA)),false,true)
+else
+cuda: $(BUILD)/nightshift-cuda.so
+endif
+$(BUILD)/nightshift-cuda.so: $(CUDA_SOURCES) $(wildcard cuda/*.h cuda/*.cuh lib/graph/*.h) Makefile
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O3 -Ilib -I$(CUDA_HOME)/include -shared -Xcompiler -fPIC $(NVCCFLAGS) $(CUDA_SOURCES) \
+		-lcudnn -lcublasLt -lnccl -o $@
+endif
+
+# Packages first, then the build: a bare machine has neither.
+demo:
+	@tests/install-packages build
+	@$(MAKE) --no-print-directory all
+	@slurm/demo.sh
+check:
+	@tests/install-packages build test
+	@$(MAKE) --no-print-directory all tests
+	@$(MAKE) --no-print-directory SAN=address,undefined build-address-undefined/tests/fuzz
+	@tests/run
+check-long:
+	@tests/install-packages build test long
+	@$(MAKE) --no-print-directory all tests
+	@$(MAKE) --no-print-directory SAN=address,undefined all tests
+	@tests/run --long
+bench: all
+	@for script in tests/bench/*; do "$$script" || exit; done
+
+# One program for every parser; the words behind it are libFuzzer's: corpus first, then options.
+build-fuzz/libfuzzer: $(wildcard lib/*/*.[ch] tests/fuzz/*.[ch]) Makefile
+	$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz SAN=fuzzer-no-link,address,undefined build-fuzz/libnightshift.a \
+		$(patsubst %.c,build-fuzz/%.o,$(wildcard tests/fuzz/*.c))
+	clang -fopenmp -pthread -fsanitize=fuzzer,address,undefined build-fuzz/tests/fuzz/*.o build-fuzz/libnightshift.a $(LDLIBS) -o $@
+fuzz: build-fuzz/libfuzzer
+	@for corpus in tests/corpus/*/; do parser=$$(basename $$corpus); mkdir -p build-fuzz/corpus/$$parser; \
+		NIGHTSHIFT_PARSER=$$parser build-fuzz/libfuzzer -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=10 \
+			-artifact_prefix=build-fuzz/$$parser- build-fuzz/corpus/$$parser $$corpus || exit; done
+
+# Programs may be renamed by PROGRAM_PREFIX; the scripts find them under their own names in SHARE/bin.
+SHARE = $(PREFIX)/share/nightshift
+install: all
+	install -d $(addprefix "$(DESTDIR)$(PREFIX)"/,bin share/man/man1 share/man/man5 share/man/man7) "$(DESTDIR)$(SHARE)/bin"
+	for name in $(NAMES); do install bin/$$name "$(DESTDIR)$(PREFIX)/bin/$(PROGRAM_PREFIX)$$name" && \
+		ln -sfn "../../../bin/$(PROGRAM_PREFIX)$$name" "$(DESTDIR)$(SHARE)/bin/$$name" || exit; done
+	for page in man/*.[157]; do prefix=; [ "$${page##*.}" = 1 ] && prefix="$(PROGRAM_PREFIX)"; \
+		install -m 644 $$page "$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$$prefix$${page#man/}" || exit; done
+	if [ -d slurm ]; then cp -R slurm "$(DESTDIR)$(SHARE)/" && \
+		sed -i 's|^: "$${NIGHTSHIFT_HOME:=}".*|: "$${NIGHTSHIFT_HOME:=$(SHARE)}"|' \
+			$$(find "$(DESTDIR)$(SHARE)/slurm" -type f ! -name '*.cfg'); fi
+	if [ -f "$(BUILD)/nightshift-cuda.so" ]; then install "$(BUILD)/nightshift-cuda.so" "$(DESTDIR)$(SHARE)/"; fi
+uninstall:
+	rm -f $(NAMES:%="$(DESTDIR)$(PREFIX)/bin/$(PROGRAM_PREFIX)%")
+	for page in man/*.[157]; do prefix=; [ "$${page##*.}" = 1 ] && prefix="$(PROGRAM_PREFIX)"; \
+		rm -f "$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$$prefix$${page#man/}"; done
+	rm -rf "$(DESTDIR)$(SHARE)"
 clean:
-	rm -rf build build-* $(PROGRAM_SOURCES:%.c=%)
-.PHONY: all tests clean
+	rm -rf build build-* $(NAMES:%=bin/%)
+.PHONY: all tests cuda demo check check-long bench fuzz install uninstall clean
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -63,7 +63,8 @@ static void test_memory(void)
 	int *numbers = NULL;
 	size_t capacity = 0;
 	bool zero = true;
-	for (size_t count = 1; count < 1000 && !memory_grow(&numbers, &capacity, count, sizeof *numbers); count++) {
+	for (size_t count = 1; count < 1000 && !memory_grow(&numbers, &capacity, count, sizeof *numbers);
+		count++) {
 		zero = zero && numbers[count - 1] == 0;
 		numbers[count - 1] = (int)count;
 	}
@@ -578,8 +579,8 @@ static void test_options(void)
 static void test_comm(void)
 {
 	struct comm *comm;
-	static const char *const launched[] = {"SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
-		"PMI_RANK", "RANK"};
+	static const char *const launched[] = {"SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS",
+		"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "RANK"};
 	for (size_t i = 0; i < sizeof launched / sizeof *launched; i++)
 		unsetenv(launched[i]);
 	check_status(comm_open(&comm), 0, "one process");

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154 # Bats sets status, output and stderr
 # What the Bats files share. First lines of each file:
 #
 #	load helper
@@ -11,7 +12,9 @@ export NIGHTSHIFT_HOME=$ROOT
 export PATH="$ROOT/bin:$PATH"
 export LC_ALL=C TZ=UTC0
 # A test must see what a user without SLURM sees, wherever it is started.
-unset ${!SLURM_@} ${!SBATCH_@} ${!NIGHTSHIFT_FAULT@} ${!OMPI_@} ${!PMI_@} RANK WORLD_SIZE LOCAL_RANK
+for variable in "${!SLURM_@}" "${!SBATCH_@}" "${!NIGHTSHIFT_FAULT@}" "${!OMPI_@}" "${!PMI_@}" RANK WORLD_SIZE; do
+	unset "$variable"
+done
 
 bats_require_minimum_version 1.5.0
 
