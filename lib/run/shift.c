@@ -365,6 +365,39 @@ int shift_fence(const struct shift *shift)
 	return STATUS_OK;
 }
 
+/* The shift's number in a temporary name (path_temporary()); 0 when it is none. */
+static int64_t leftover_number(const char *name)
+{
+	static const char mark[] = ".shift-";
+	char digits[32] = "";
+	const char *found = strstr(name, mark);
+	if (name[0] != '.' || !found || !(text_ends(name, ".partial") || text_ends(name, ".dead")))
+		return 0;
+	found += sizeof mark - 1;
+	size_t length = strcspn(found, ".");
+	if (length < sizeof digits)
+		memcpy(digits, found, length);
+	return claim_number(digits);
+}
+
+int shift_sweep(const struct shift *shift, const char *directory)
+{
+	struct names names = {0};
+	char *place = path_join(shift->run->path, directory);
+	int status = place && file_exists(place) ? file_list(place, &names) : STATUS_OK;
+	for (size_t i = 0; i < names.count && !status; i++) {
+		int64_t number = leftover_number(names.name[i]);
+		if (!number || number > shift->number)
+			continue;
+		char *path = path_join(place, names.name[i]);
+		status = path ? file_remove_tree(path) : error_status();
+		free(path);
+	}
+	names_release(&names);
+	free(place);
+	return status;
+}
+
 int shift_end(const struct shift *shift, int64_t step, int status, const char *reason)
 {
 	struct shift_row row;

@@ -24,14 +24,17 @@ struct shift {
 	const struct run *run;
 };
 
-/* Whether a process of this identity may go on from the highest claim (or there is none): STATUS_OK or STATUS_UNAVAILABLE
- * naming the owner. `take_over` forces it. Claims nothing: for mkconfig, snapshot-code and the trainer's dry run. */
+/* Whether a process of this identity may go on from the highest claim (or there is none): STATUS_OK, or STATUS_UNAVAILABLE
+ * naming the owner, or STATUS_FENCED when a later life of the same job owns the run. `take_over` forces it. Claims nothing: for mkconfig, snapshot-code and the trainer's dry run. */
 int shift_check(const struct run *run, const struct shift_identity *identity, bool take_over);
 /* Checks, then claims the next number; writes the "lost" row for an owner that left no end row, and the "start" row.
  * STATUS_FENCED when a higher claim appears meanwhile. */
 int shift_claim(struct shift *shift, const struct run *run, bool take_over, int64_t step);
 /* Reads shifts/current: STATUS_FENCED when a newer shift exists. Called before each publish, prune and log flush. */
 int shift_fence(const struct shift *shift);
+/* Removes what killed shifts left in RUN/directory ("" for RUN itself): temporary names (.partial, .dead) that bear the number of
+ * this shift or of an earlier one. Not while this process publishes something there. */
+int shift_sweep(const struct shift *shift, const char *directory);
 /* The "end" row. status: the exit status; reason: one word or a few ("done", "notice", "stopped", "not finite", ...). */
 int shift_end(const struct shift *shift, int64_t step, int status, const char *reason);
 

@@ -1,0 +1,363 @@
+/* Checkpoints: writing. Everything is built under a .partial name and renamed last. */
+#include "run/checkpoint.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "run/checkpoint_parts.h"
+
+#define SHARD_BYTES UINT64_C(1000000000)
+enum { PUBLISH_TRIES = 3 };
+
+/* One checkpoint being built. */
+struct building {
+	char *directory; /* the .partial one */
+	struct manifest manifest;
+	uint64_t bytes; /* of the files of model/ and optimizer/ */
+};
+
+/* The tensors of one kind cut into shards. */
+struct cut {
+	const char *stem; /* "model/unet/diffusion_pytorch_model" */
+	const struct safetensor *tensor;
+	size_t count;
+	int *shard;
+	int shards;
+	struct safetensor *member; /* room for those of one shard */
+};
+
+static void cut_release(struct cut *cut)
+{
+	free(cut->shard);
+	free(cut->member);
+}
+
+static int cut_make(struct cut *cut, const char *stem, const struct safetensor *tensor, size_t count)
+{
+	*cut = (struct cut){.stem = stem, .tensor = tensor, .count = count};
+	cut->shard = memory_new(count, sizeof *cut->shard);
+	cut->member = memory_new(count, sizeof *cut->member);
+	if (!cut->shard || !cut->member)
+		return error_status();
+	return safetensors_shards(tensor, count, SHARD_BYTES, cut->shard, &cut->shards);
+}
+
+/* Collects the tensors of one shard in cut->member. */
+static size_t cut_collect(struct cut *cut, int shard)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < cut->count; i++)
+		if (cut->shard[i] == shard)
+			cut->member[count++] = cut->tensor[i];
+	return count;
+}
+
+static char *index_name(const struct cut *cut)
+{
+	struct text name = {0};
+	text_format(&name, "%s.safetensors.index.json", cut->stem);
+	return text_take(&name);
+}
+
+/* ---- how much it will be ---- */
+
+static int cut_bytes(struct cut *cut, uint64_t *bytes)
+{
+	char *text = NULL;
+	size_t length = 0;
+	int status = STATUS_OK;
+	for (int i = 0; i < cut->shards && !status; i++) {
+		size_t count = cut_collect(cut, i);
+		status = safetensors_header(cut->member, count, &text, &length);
+		if (status)
+			return status;
+		free(text);
+		*bytes += length;
+		for (size_t j = 0; j < count; j++)
+			*bytes += cut->member[j].bytes;
+	}
+	if (cut->shards > 1) {
+		status = safetensors_index(cut->stem, cut->tensor, cut->count, cut->shard, cut->shards, &text, &length);
+		if (!status) {
+			free(text);
+			*bytes += length;
+		}
+	}
+	return status;
+}
+
+static int tensors_bytes(const char *stem, const struct safetensor *tensor, size_t count, uint64_t *bytes)
+{
+	struct cut cut;
+	int status = cut_make(&cut, stem, tensor, count);
+	if (!status)
+		status = cut_bytes(&cut, bytes);
+	cut_release(&cut);
+	return status;
+}
+
+int checkpoint_bytes(const struct checkpoint_content *content, uint64_t *bytes)
+{
+	*bytes = 0;
+	int status = tensors_bytes(content->model_stem, content->model, content->model_count, bytes);
+	if (!status && content->optimizer)
+		status = tensors_bytes(content->optimizer_stem, content->optimizer, content->optimizer_count, bytes);
+	for (size_t i = 0; i < content->text_count; i++)
+		*bytes += content->texts[i].bytes;
+	return status;
+}
+
+/* ---- building ---- */
+
+/* The full path of a member, its directory made; owned by the caller. */
+static char *member_path(const struct building *building, const char *name)
+{
+	char *path = path_join(building->directory, name);
+	char *parent = path ? path_directory(path) : NULL;
+	if (!parent || file_make_directories(parent)) {
+		free(path);
+		path = NULL;
+	}
+	free(parent);
+	return path;
+}
+
+static int add_file(struct building *building, const char *name, const void *data, size_t bytes)
+{
+	struct publish publish = {.descriptor = -1};
+	char *path = member_path(building, name);
+	int status = path ? publish_open(&publish, path) : error_status();
+	if (!status)
+		status = publish_write(&publish, data, bytes);
+	if (!status) {
+		uint32_t crc = publish.crc;
+		status = publish_commit(&publish);
+		if (!status)
+			status = manifest_add(&building->manifest, name, bytes, crc);
+	}
+	publish_abandon(&publish);
+	free(path);
+	return status;
+}
+
+static int add_shard(struct building *building, struct cut *cut, int shard)
+{
+	uint32_t crc;
+	uint64_t bytes;
+	char *name = safetensors_shard_name(cut->stem, shard, cut->shards);
+	char *path = name ? member_path(building, name) : NULL;
+	int status = path ? STATUS_OK : error_status();
+	size_t count = cut_collect(cut, shard);
+	if (!status)
+		status = safetensors_publish(path, cut->member, count, &crc, &bytes);
+	if (!status)
+		status = manifest_add(&building->manifest, name, bytes, crc);
+	if (!status)
+		building->bytes += bytes;
+	free(path);
+	free(name);
+	return status;
+}
+
+static int add_index(struct building *building, const struct cut *cut)
+{
+	char *json = NULL, *name = index_name(cut);
+	size_t bytes;
+	int status = name ? safetensors_index(cut->stem, cut->tensor, cut->count, cut->shard, cut->shards, &json, &bytes)
+			  : error_status();
+	if (!status)
+		status = add_file(building, name, json, bytes);
+	if (!status)
+		building->bytes += bytes;
+	free(json);
+	free(name);
+	return status;
+}
+
+static int add_tensors(struct building *building, const char *kind, const char *stem, const struct safetensor *tensor,
+	size_t count)
+{
+	struct cut cut = {0};
+	char *full = path_join(kind, stem);
+	int status = full ? cut_make(&cut, full, tensor, count) : error_status();
+	for (int i = 0; i < cut.shards && !status; i++)
+		status = add_shard(building, &cut, i);
+	if (!status && cut.shards > 1)
+		status = add_index(building, &cut);
+	cut_release(&cut);
+	free(full);
+	return status;
+}
+
+static int add_content(struct building *building, const struct checkpoint_content *content)
+{
+	int status = add_tensors(building, "model", content->model_stem, content->model, content->model_count);
+	if (!status && content->optimizer)
+		status = add_tensors(
+			building, "optimizer", content->optimizer_stem, content->optimizer, content->optimizer_count);
+	for (size_t i = 0; i < content->text_count && !status; i++) {
+		const struct checkpoint_text *text = &content->texts[i];
+		status = add_file(building, text->path, text->data, text->bytes);
+		building->bytes += text->bytes;
+	}
+	return status;
+}
+
+static int add_state(struct building *building, const struct train_state *state)
+{
+	struct text text = {0};
+	train_state_format(state, &text);
+	int status = text_check(&text);
+	if (!status)
+		status = add_file(building, "train.cfg", text.data, text.length);
+	text_release(&text);
+	return status;
+}
+
+/* fsync of the directory and of all below it. */
+static int sync_tree(const char *directory)
+{
+	struct names names = {0};
+	int status = file_list(directory, &names);
+	for (size_t i = 0; i < names.count && !status; i++) {
+		char *path = path_join(directory, names.name[i]);
+		status = path ? STATUS_OK : error_status();
+		if (!status && file_is_directory(path))
+			status = sync_tree(path);
+		free(path);
+	}
+	names_release(&names);
+	return status ? status : file_sync_directory(directory);
+}
+
+/* ---- publishing ---- */
+
+/* Moves a damaged checkpoint out of the way; it is removed with the other leftovers. */
+static int bury(const char *path)
+{
+	char *dead = path_temporary(path, "dead");
+	int status = dead ? file_rename(path, dead) : error_status();
+	free(dead);
+	return status;
+}
+
+/* *whole: a valid one is there already. A damaged one is moved away. */
+static int look_before(const struct run *run, const struct checkpoint_entry *entry, const char *path, bool *whole)
+{
+	*whole = false;
+	if (!file_exists(path))
+		return STATUS_OK;
+	int status = checkpoint_judge(run, entry, false);
+	*whole = !status;
+	if (!checkpoint_is_damage(status))
+		return status;
+	warn("%s; it is written anew", error_message());
+	return bury(path);
+}
+
+static int remove_phase(const struct run *run, const struct checkpoint_entry *entry)
+{
+	char *path = checkpoint_name(run, entry->kind, entry->step, ".phase");
+	int status = path ? file_remove(path) : error_status();
+	free(path);
+	return status;
+}
+
+/* The finished directory gets its name. A shift that has just been replaced may have published the same step meanwhile. */
+static int put_in_place(const struct shift *shift, const struct checkpoint_entry *entry, const char *from, const char *path)
+{
+	bool whole = false;
+	int status = STATUS_OK;
+	for (int i = 0; i < PUBLISH_TRIES; i++) {
+		status = look_before(shift->run, entry, path, &whole);
+		if (!status && whole) {
+			checkpoint_discard(from);
+			return STATUS_OK;
+		}
+		/* A phase file that is left belongs to a checkpoint that was moved away. */
+		if (!status)
+			status = remove_phase(shift->run, entry);
+		if (!status)
+			status = shift_fence(shift);
+		if (!status)
+			status = file_rename(from, path);
+		if (!status || !file_exists(from))
+			break;
+	}
+	return status;
+}
+
+static int build(struct building *building, const struct train_state *state, const struct checkpoint_content *content)
+{
+	uint64_t bytes;
+	int status = file_make_directory(building->directory);
+	if (!status)
+		status = add_content(building, content);
+	if (!status && state)
+		status = add_state(building, state);
+	if (!status)
+		status = manifest_publish(&building->manifest, building->directory, &bytes);
+	if (!status)
+		status = sync_tree(building->directory);
+	return status;
+}
+
+/* Publishes step-S (with a state) or weights-S (without). */
+static int publish(const struct shift *shift, const struct checkpoint_entry *entry, const struct train_state *state,
+	const struct checkpoint_content *content, uint64_t *bytes)
+{
+	struct building building = {0};
+	bool whole = false;
+	char *path = checkpoint_name(shift->run, entry->kind, entry->step, "");
+	char *parent = path ? path_directory(path) : NULL;
+	int status = parent ? shift_fence(shift) : error_status();
+	if (!status)
+		status = file_make_directory(parent);
+	if (!status)
+		status = look_before(shift->run, entry, path, &whole);
+	if (!status && whole && bytes)
+		status = checkpoint_bytes(content, bytes);
+	if (status || whole)
+		goto done;
+	building.directory = path_temporary(path, "partial");
+	status = building.directory ? build(&building, state, content) : error_status();
+	if (!status)
+		status = put_in_place(shift, entry, building.directory, path);
+	if (status && building.directory)
+		checkpoint_discard(building.directory);
+	if (!status && bytes)
+		*bytes = building.bytes;
+done:
+	manifest_release(&building.manifest);
+	free(building.directory);
+	free(parent);
+	free(path);
+	return status;
+}
+
+int checkpoint_save(const struct shift *shift, const struct train_state *state, const struct checkpoint_content *content,
+	double *seconds, uint64_t *bytes)
+{
+	double start = clock_seconds();
+	struct checkpoint_entry entry = {CHECKPOINT_STEP, state->step};
+	int status = publish(shift, &entry, state, content, bytes);
+	if (seconds)
+		*seconds = clock_seconds() - start;
+	return status;
+}
+
+int checkpoint_save_weights(const struct shift *shift, int64_t step, const struct checkpoint_content *content)
+{
+	struct checkpoint_entry entry = {CHECKPOINT_WEIGHTS, step};
+	struct checkpoint_content weights = *content;
+	weights.optimizer = NULL;
+	weights.optimizer_count = 0;
+	return publish(shift, &entry, NULL, &weights, NULL);
+}
