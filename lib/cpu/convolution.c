@@ -1,0 +1,416 @@
+/*
+ * 2D convolution and its data gradient, as products without a patch matrix: in a window of the input, padded by copying
+ * it, the kernel's columns and channels lie behind one another, so a row of outputs is a strip whose segments are the
+ * kernel's rows. The data gradient is the same over dy, one such product for each residue of the stride.
+ */
+#include "cpu/convolution.h"
+
+#include <omp.h>
+#include <string.h>
+
+#include "cpu/product.h"
+
+#define WINDOW_FLOATS 65536 /* of one thread's window, roughly */
+
+struct convolution_shape convolution_shape(
+	const struct convolution *convolution, const struct tensor *x, const struct tensor *y)
+{
+	struct convolution_shape s = {
+		.images = x->dim[0],
+		.height = x->dim[1],
+		.width = x->dim[2],
+		.channels = x->dim[3],
+		.out_height = y->dim[1],
+		.out_width = y->dim[2],
+		.out = y->dim[3],
+		.groups = convolution->groups ? convolution->groups : 1,
+	};
+	for (int i = 0; i < 2; i++) {
+		s.kernel[i] = convolution->kernel[i];
+		s.stride[i] = convolution->stride[i] ? convolution->stride[i] : 1;
+		s.pad[i] = convolution->pad_before[i];
+	}
+	s.group_channels = s.channels / s.groups;
+	s.group_out = s.out / s.groups;
+	return s;
+}
+
+bool convolution_is_pointwise(const struct convolution_shape *s)
+{
+	return s->kernel[0] == 1 && s->kernel[1] == 1 && s->stride[0] == 1 && s->stride[1] == 1 &&
+	       s->pad[0] == 0 && s->pad[1] == 0 && s->groups == 1 && s->height == s->out_height &&
+	       s->width == s->out_width;
+}
+
+/*
+ * out[i][h][w][:] (+)= sum over r, q of source[i][h * step + origin + r][w * step + origin + q][:] b[r][q][:][:],
+ * 0 outside the source.
+ */
+struct correlation {
+	int64_t images;
+	const float *source;                    /* first channel of the first pixel */
+	int64_t height, width, pixel, channels; /* of the source; floats from pixel to pixel */
+	int64_t kernel[2], step[2], origin[2];
+	float *out;
+	int64_t out_height, out_width, columns;
+	ptrdiff_t out_image, out_row, out_pixel;
+	const float *b, *bias;
+	bool packed; /* b is in panels, else it lies [kernel..., channels] with rows b_step apart */
+	ptrdiff_t b_step;
+	bool accumulate;
+};
+
+/* Rows of outputs that one window serves. */
+static int64_t window_rows(const struct correlation *c)
+{
+	const int64_t row = ((c->out_width - 1) * c->step[1] + c->kernel[1]) * c->channels * c->step[0];
+	const int64_t blocks = divide_up(c->out_height, larger(1, WINDOW_FLOATS / row));
+	return divide_up(c->out_height, blocks);
+}
+
+static int64_t window_floats(const struct correlation *c)
+{
+	const int64_t rows = (window_rows(c) - 1) * c->step[0] + c->kernel[0];
+	return rows * ((c->out_width - 1) * c->step[1] + c->kernel[1]) * c->channels;
+}
+
+/* One row of a window: `width` pixels from column `left` on; row lies inside the source. */
+static void window_row(const struct correlation *c, float *to, const float *line, int64_t left, int64_t width)
+{
+	const int64_t start = smaller(width, larger(0, -left)),
+		      end = larger(start, smaller(width, c->width - left));
+	memset(to, 0, (size_t)(start * c->channels) * sizeof *to);
+	if (c->pixel == c->channels) {
+		memcpy(to + start * c->channels, line + (left + start) * c->pixel,
+			(size_t)((end - start) * c->channels) * sizeof *to);
+	} else {
+		for (int64_t w = start; w < end; w++)
+			memcpy(to + w * c->channels, line + (left + w) * c->pixel,
+				(size_t)c->channels * sizeof *to);
+	}
+	memset(to + end * c->channels, 0, (size_t)((width - end) * c->channels) * sizeof *to);
+}
+
+/* The window that output rows [first, first + rows) of an image read. */
+static void window_copy(const struct correlation *c, float *to, int64_t image, int64_t first, int64_t rows)
+{
+	const int64_t width = (c->out_width - 1) * c->step[1] + c->kernel[1];
+	const int64_t count = (rows - 1) * c->step[0] + c->kernel[0], top = first * c->step[0] + c->origin[0];
+	const float *source = c->source + image * c->height * c->width * c->pixel;
+	for (int64_t r = 0; r < count; r++) {
+		int64_t h = top + r;
+		float *row = to + r * width * c->channels;
+		if (h < 0 || h >= c->height)
+			memset(row, 0, (size_t)(width * c->channels) * sizeof *row);
+		else
+			window_row(c, row, source + h * c->width * c->pixel, c->origin[1], width);
+	}
+}
+
+/* Output rows [first, first + rows) of an image from their window: chains of whole or cut kernel rows. */
+static void correlate_window(const struct cpu_device *device, const struct correlation *c,
+	const float *window, int64_t image, int64_t first, int64_t rows)
+{
+	const int64_t width = (c->out_width - 1) * c->step[1] + c->kernel[1], wide = device->kernels->panel;
+	const int64_t depth = c->kernel[1] * c->channels, total = c->kernel[0] * depth;
+	const bool whole = total <= PRODUCT_CHAIN;
+	const int64_t cuts = whole ? 1 : divide_up(depth, PRODUCT_CHAIN),
+		      chains = whole ? 1 : c->kernel[0] * cuts;
+	for (int64_t chain = 0; chain < chains; chain++) {
+		const int64_t row = chain / cuts, k = depth * (chain % cuts) / cuts;
+		const int64_t length = depth * (chain % cuts + 1) / cuts - k, start = row * depth + k;
+		for (int64_t j = 0; j < c->columns; j += wide) {
+			const int64_t columns = smaller(wide, c->columns - j),
+				      b_step = c->packed ? columns : c->b_step;
+			struct strip strip = {
+				.a_row = c->step[1] * c->channels,
+				.a_step = 1,
+				.a_segment = width * c->channels,
+				.b = (c->packed ? c->b + j * total : c->b + j) + start * b_step,
+				.b_step = b_step,
+				.b_segment = depth * b_step,
+				.c_row = c->out_pixel,
+				.bias = c->bias && chain == 0 ? c->bias + j : NULL,
+				.rows = c->out_width,
+				.segments = whole ? c->kernel[0] : 1,
+				.length = length,
+				.columns = (int)columns,
+				.accumulate = c->accumulate || chain > 0,
+			};
+			for (int64_t h = 0; h < rows; h++) {
+				strip.a = window + (h * c->step[0] + row) * width * c->channels + k;
+				strip.c = c->out + image * c->out_image + (first + h) * c->out_row + j;
+				device->kernels->strip(&strip);
+			}
+		}
+	}
+}
+
+static double correlation_work(const struct correlation *c)
+{
+	return (double)(c->images * c->out_height * c->out_width) * (double)(c->kernel[0] * c->kernel[1]) *
+	       (double)(c->channels * c->columns) / 8;
+}
+
+/* `windows`: one of window_floats() for each thread, `stride` floats apart. */
+static void correlate(
+	const struct cpu_device *device, const struct correlation *c, float *windows, int64_t stride)
+{
+	const int64_t block = window_rows(c), blocks = divide_up(c->out_height, block);
+#pragma omp parallel for num_threads(cpu_team(device, correlation_work(c))) schedule(dynamic)
+	for (int64_t i = 0; i < c->images * blocks; i++) {
+		float *window = windows + omp_get_thread_num() * stride;
+		int64_t first = i % blocks * block, rows = smaller(block, c->out_height - first);
+		window_copy(c, window, i / blocks, first, rows);
+		correlate_window(device, c, window, i / blocks, first, rows);
+	}
+}
+
+/* ---- forward ---- */
+
+static struct correlation forward_correlation(const struct convolution_shape *s)
+{
+	return (struct correlation){
+		.images = s->images,
+		.height = s->height,
+		.width = s->width,
+		.pixel = s->channels,
+		.channels = s->group_channels,
+		.kernel = {s->kernel[0], s->kernel[1]},
+		.step = {s->stride[0], s->stride[1]},
+		.origin = {-s->pad[0], -s->pad[1]},
+		.out_height = s->out_height,
+		.out_width = s->out_width,
+		.columns = s->group_out,
+		.out_image = s->out_height * s->out_width * s->out,
+		.out_row = s->out_width * s->out,
+		.out_pixel = s->out,
+		.b_step = s->out,
+	};
+}
+
+static struct product pointwise_product(const struct convolution_shape *s, const struct call *call)
+{
+	return (struct product){
+		.rows = s->images * s->height * s->width,
+		.columns = s->out,
+		.depth = s->channels,
+		.a = call->in_data[0],
+		.a_row = s->channels,
+		.b = call->in_data[1],
+		.b_step = s->out,
+		.b_column = 1,
+		.bias = call->in_data[2],
+		.c = call->out_data[0],
+		.c_row = s->out,
+		.accumulate = accumulates(call, 0),
+	};
+}
+
+static bool forward_packs(const struct cpu_device *device, const struct convolution_shape *s)
+{
+	return s->out > device->kernels->panel;
+}
+
+size_t cpu_convolution_workspace(const struct cpu_device *device, const struct call *call)
+{
+	const struct convolution_shape s =
+		convolution_shape(&call->node->convolution, call->in[0], call->out[0]);
+	if (convolution_is_pointwise(&s)) {
+		const struct product product = pointwise_product(&s, call);
+		return product_workspace(device, &product);
+	}
+	const struct correlation c = forward_correlation(&s);
+	const int64_t weights = s.kernel[0] * s.kernel[1] * s.group_channels * s.group_out;
+	return (size_t)device->threads * aligned_bytes(window_floats(&c), sizeof(float)) +
+	       (forward_packs(device, &s) ? aligned_bytes(weights, sizeof(float)) : 0);
+}
+
+void cpu_convolution(const struct cpu_device *device, const struct call *call)
+{
+	const struct convolution_shape s =
+		convolution_shape(&call->node->convolution, call->in[0], call->out[0]);
+	if (convolution_is_pointwise(&s)) {
+		const struct product product = pointwise_product(&s, call);
+		product_run(device, &product, call->workspace);
+		return;
+	}
+	const float *x = call->in_data[0], *weight = call->in_data[1], *bias = call->in_data[2];
+	struct correlation c = forward_correlation(&s);
+	const int64_t stride = (int64_t)(aligned_bytes(window_floats(&c), sizeof(float)) / sizeof(float));
+	float *windows = call->workspace, *packed = windows + device->threads * stride;
+	c.accumulate = accumulates(call, 0);
+	c.packed = forward_packs(device, &s);
+	for (int64_t g = 0; g < s.groups; g++) {
+		const int64_t depth = s.kernel[0] * s.kernel[1] * s.group_channels;
+		if (c.packed)
+			panels_pack(device, &(struct panels){.to = packed,
+						    .total = depth,
+						    .b = weight + g * s.group_out,
+						    .b_step = s.out,
+						    .b_column = 1,
+						    .depth = depth,
+						    .columns = s.group_out});
+		c.source = x + g * s.group_channels;
+		c.b = c.packed ? packed : weight + g * s.group_out;
+		c.bias = bias ? bias + g * s.group_out : NULL;
+		c.out = (float *)call->out_data[0] + g * s.group_out;
+		correlate(device, &c, windows, stride);
+	}
+}
+
+/* ---- gradient of the input ---- */
+
+/* Kernel taps along one axis that reach inputs of residue r: the first, how many, and where in dy they start. */
+struct residue {
+	int64_t first, taps, origin, outputs;
+};
+
+static struct residue residue_of(int64_t r, int64_t kernel, int64_t stride, int64_t pad, int64_t size)
+{
+	/* input i = r + stride * q takes part in output o by tap k where o * stride + k - pad = i */
+	const int64_t first = (r + pad) % stride,
+		      taps = first < kernel ? (kernel - first - 1) / stride + 1 : 0;
+	return (struct residue){
+		.first = first,
+		.taps = taps,
+		.origin = (r + pad - first) / stride - (taps - 1),
+		.outputs = r < size ? (size - r - 1) / stride + 1 : 0,
+	};
+}
+
+static struct correlation data_correlation(const struct convolution_shape *s, int64_t residue_row,
+	int64_t residue_column, struct residue axis[2])
+{
+	axis[0] = residue_of(residue_row, s->kernel[0], s->stride[0], s->pad[0], s->height);
+	axis[1] = residue_of(residue_column, s->kernel[1], s->stride[1], s->pad[1], s->width);
+	return (struct correlation){
+		.images = s->images,
+		.height = s->out_height,
+		.width = s->out_width,
+		.pixel = s->out,
+		.channels = s->group_out,
+		.kernel = {axis[0].taps, axis[1].taps},
+		.step = {1, 1},
+		.origin = {axis[0].origin, axis[1].origin},
+		.out_height = axis[0].outputs,
+		.out_width = axis[1].outputs,
+		.columns = s->group_channels,
+		.out_image = s->height * s->width * s->channels,
+		.out_row = s->stride[0] * s->width * s->channels,
+		.out_pixel = s->stride[1] * s->channels,
+		.packed = true,
+	};
+}
+
+static struct product pointwise_data_product(const struct convolution_shape *s, const struct call *call)
+{
+	return (struct product){
+		.rows = s->images * s->height * s->width,
+		.columns = s->channels,
+		.depth = s->out,
+		.a = call->in_data[0],
+		.a_row = s->out,
+		.b = call->in_data[1],
+		.b_step = 1,
+		.b_column = s->out,
+		.c = call->out_data[0],
+		.c_row = s->channels,
+		.accumulate = accumulates(call, 0),
+	};
+}
+
+/* Largest window and weights over the residues. */
+static void data_sizes(const struct convolution_shape *s, int64_t *window, int64_t *weights)
+{
+	*window = *weights = 1;
+	for (int64_t r = 0; r < s->stride[0] * s->stride[1]; r++) {
+		struct residue axis[2];
+		const struct correlation c = data_correlation(s, r / s->stride[1], r % s->stride[1], axis);
+		const int64_t depth = c.kernel[0] * c.kernel[1] * c.channels;
+		if (depth == 0 || c.out_height == 0 || c.out_width == 0)
+			continue;
+		*window = larger(*window, window_floats(&c));
+		*weights = larger(*weights, depth * c.columns);
+	}
+}
+
+size_t cpu_convolution_data_workspace(const struct cpu_device *device, const struct call *call)
+{
+	const struct convolution_shape s =
+		convolution_shape(&call->node->convolution, call->out[0], call->in[0]);
+	int64_t window, weights;
+	if (convolution_is_pointwise(&s)) {
+		const struct product product = pointwise_data_product(&s, call);
+		return product_workspace(device, &product);
+	}
+	data_sizes(&s, &window, &weights);
+	return (size_t)device->threads * aligned_bytes(window, sizeof(float)) +
+	       aligned_bytes(weights, sizeof(float));
+}
+
+/* Turned taps: [row][column][out of the group] x [channels of the group] in panels. */
+static void pack_taps(const struct cpu_device *device, const struct convolution_shape *s, const float *weight,
+	int64_t group, const struct residue axis[2], float *to)
+{
+	const int64_t taps = axis[0].taps * axis[1].taps;
+	for (int64_t t = 0; t < taps; t++) {
+		const int64_t row = axis[0].first + s->stride[0] * (axis[0].taps - 1 - t / axis[1].taps);
+		const int64_t column = axis[1].first + s->stride[1] * (axis[1].taps - 1 - t % axis[1].taps);
+		const float *tap = weight + (row * s->kernel[1] + column) * s->group_channels * s->out;
+		panels_pack(device, &(struct panels){.to = to,
+					    .total = taps * s->group_out,
+					    .first = t * s->group_out,
+					    .b = tap + group * s->group_out,
+					    .b_step = 1,
+					    .b_column = s->out,
+					    .depth = s->group_out,
+					    .columns = s->group_channels});
+	}
+}
+
+/* Inputs that no tap reaches. */
+static void clear_pixels(const struct correlation *c)
+{
+	if (c->accumulate)
+		return;
+	for (int64_t i = 0; i < c->images * c->out_height; i++)
+		for (int64_t w = 0; w < c->out_width; w++)
+			memset(c->out + i / c->out_height * c->out_image + i % c->out_height * c->out_row +
+					w * c->out_pixel,
+				0, (size_t)c->columns * sizeof *c->out);
+}
+
+void cpu_convolution_data(const struct cpu_device *device, const struct call *call)
+{
+	const struct convolution_shape s =
+		convolution_shape(&call->node->convolution, call->out[0], call->in[0]);
+	if (convolution_is_pointwise(&s)) {
+		const struct product product = pointwise_data_product(&s, call);
+		product_run(device, &product, call->workspace);
+		return;
+	}
+	const float *dy = call->in_data[0], *weight = call->in_data[1];
+	int64_t window, weights;
+	data_sizes(&s, &window, &weights);
+	const int64_t stride = (int64_t)(aligned_bytes(window, sizeof(float)) / sizeof(float));
+	float *windows = call->workspace, *packed = windows + device->threads * stride;
+	for (int64_t i = 0; i < s.stride[0] * s.stride[1] * s.groups; i++) {
+		const int64_t group = i % s.groups, r = i / s.groups;
+		struct residue axis[2];
+		struct correlation c = data_correlation(&s, r / s.stride[1], r % s.stride[1], axis);
+		c.source = dy + group * s.group_out;
+		c.b = packed;
+		c.out = (float *)call->out_data[0] + group * s.group_channels +
+			(r / s.stride[1] * s.width + r % s.stride[1]) * s.channels;
+		c.accumulate = accumulates(call, 0);
+		if (c.out_height == 0 || c.out_width == 0)
+			continue;
+		if (axis[0].taps == 0 || axis[1].taps == 0) {
+			clear_pixels(&c);
+			continue;
+		}
+		pack_taps(device, &s, weight, group, axis, packed);
+		correlate(device, &c, windows, stride);
+	}
+}

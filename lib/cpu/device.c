@@ -1,0 +1,290 @@
+/* The CPU as a device: opening it, memory, and the table of operations. */
+#include "cpu/device.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "cpu/cpu.h"
+
+static const struct cpu_operation operations[OP_COUNT] = {
+	[OP_CONVOLUTION] = {cpu_convolution_workspace, cpu_convolution},
+	[OP_CONVOLUTION_DATA] = {cpu_convolution_data_workspace, cpu_convolution_data},
+	[OP_CONVOLUTION_WEIGHT] = {cpu_convolution_weight_workspace, cpu_convolution_weight},
+	[OP_LINEAR] = {cpu_linear_workspace, cpu_linear},
+	[OP_LINEAR_DATA] = {cpu_linear_data_workspace, cpu_linear_data},
+	[OP_LINEAR_WEIGHT] = {cpu_linear_weight_workspace, cpu_linear_weight},
+	[OP_GROUP_NORM] = {cpu_group_norm_workspace, cpu_group_norm},
+	[OP_GROUP_NORM_BACKWARD] = {cpu_group_norm_backward_workspace, cpu_group_norm_backward},
+	[OP_LAYER_NORM] = {NULL, cpu_layer_norm},
+	[OP_LAYER_NORM_BACKWARD] = {cpu_layer_norm_backward_workspace, cpu_layer_norm_backward},
+	[OP_ATTENTION] = {cpu_attention_workspace, cpu_attention},
+	[OP_ATTENTION_BACKWARD] = {cpu_attention_backward_workspace, cpu_attention_backward},
+	[OP_GEGLU] = {NULL, cpu_geglu},
+	[OP_GEGLU_BACKWARD] = {NULL, cpu_geglu_backward},
+	[OP_ACTIVATION] = {NULL, cpu_activation},
+	[OP_ACTIVATION_BACKWARD] = {NULL, cpu_activation_backward},
+	[OP_ADD] = {NULL, cpu_add},
+	[OP_COPY] = {NULL, cpu_copy},
+	[OP_ADD_CHANNELS] = {NULL, cpu_add_channels},
+	[OP_CHANNEL_SUM] = {cpu_channel_sum_workspace, cpu_channel_sum},
+	[OP_CONCAT] = {NULL, cpu_concat},
+	[OP_CONCAT_BACKWARD] = {NULL, cpu_concat_backward},
+	[OP_UPSAMPLE] = {NULL, cpu_upsample},
+	[OP_UPSAMPLE_BACKWARD] = {NULL, cpu_upsample_backward},
+	[OP_TIMESTEP_EMBEDDING] = {NULL, cpu_timestep_embedding},
+	[OP_MASKED_MSE] = {cpu_masked_mse_workspace, cpu_masked_mse},
+	[OP_MASKED_MSE_BACKWARD] = {NULL, cpu_masked_mse_backward},
+};
+
+/* ---- instruction sets ---- */
+
+#ifdef __x86_64__
+static bool has_avx2(void)
+{
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool has_avx512(void)
+{
+	return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+	       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+static bool has_plain(void)
+{
+	return true;
+}
+
+/* From the widest down. */
+static const struct isa {
+	const struct kernels *kernels;
+	bool (*supported)(void);
+} isas[] = {
+#ifdef __x86_64__
+	{&kernels_avx512, has_avx512},
+	{&kernels_avx2, has_avx2},
+#endif
+	{&kernels_plain, has_plain},
+};
+#define ISAS (sizeof isas / sizeof *isas)
+
+static int choose_isa(const char *name, const struct kernels **kernels)
+{
+	const bool automatic = !name || strcmp(name, "auto") == 0;
+	for (size_t i = 0; i < ISAS; i++) {
+		if (!automatic && strcmp(name, isas[i].kernels->name) != 0)
+			continue;
+		if (isas[i].supported()) {
+			*kernels = isas[i].kernels;
+			return STATUS_OK;
+		}
+		if (!automatic)
+			return error_set(STATUS_UNAVAILABLE,
+				"cpu.isa = \"%s\": this processor does not have it; choose \"auto\" or a "
+				"lower one",
+				name);
+	}
+	return error_set(STATUS_CONFIG, "cpu.isa = \"%s\": not known here; choose auto%s", name,
+		ISAS > 1 ? ", plain, avx2 or avx512" : " or plain");
+}
+
+/* ---- the device ---- */
+
+/* The "model name" line of /proc/cpuinfo. */
+static void read_model(char *model, size_t size)
+{
+	char line[512];
+	snprintf(model, size, "unknown processor");
+	FILE *file = fopen("/proc/cpuinfo", "re");
+	if (!file)
+		return;
+	while (fgets(line, sizeof line, file)) {
+		char *value = strchr(line, ':');
+		if (strncmp(line, "model name", 10) != 0 || !value)
+			continue;
+		value += 1 + strspn(value + 1, " \t");
+		value[strcspn(value, "\n")] = '\0';
+		snprintf(model, size, "%s", value);
+		break;
+	}
+	fclose(file);
+}
+
+/* The team's threads are born here, with all signals blocked, so that none is ever delivered to them. */
+static void start_threads(int threads)
+{
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	omp_set_dynamic(0);
+	int started = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : started)
+	started++;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static int cpu_open(const struct device_settings *settings, struct device **device)
+{
+	const struct kernels *kernels = NULL;
+	if (settings->threads < 1 || settings->threads > 1024)
+		return error_set(STATUS_CONFIG, "cpu.threads = %d: must be 1 to 1024", settings->threads);
+	int status = choose_isa(settings->isa, &kernels);
+	if (status)
+		return status;
+	struct cpu_device *cpu = memory_new(1, sizeof *cpu);
+	if (!cpu)
+		return error_status();
+	cpu->base.backend = &cpu_backend;
+	cpu->threads = settings->threads;
+	cpu->kernels = kernels;
+	read_model(cpu->model, sizeof cpu->model);
+	start_threads(cpu->threads);
+	*device = &cpu->base;
+	return STATUS_OK;
+}
+
+static void cpu_close(struct device *device)
+{
+	free(device);
+}
+
+static const char *cpu_isa(const struct device *device)
+{
+	return cpu_device(device)->kernels->name;
+}
+
+static const char *cpu_model(const struct device *device)
+{
+	return cpu_device(device)->model;
+}
+
+static void *cpu_allocate(struct device *device, size_t bytes)
+{
+	(void)device;
+	return memory_aligned(bytes);
+}
+
+static void cpu_release(struct device *device, void *memory)
+{
+	(void)device;
+	free(memory);
+}
+
+/* Host and device memory are the same. */
+static int cpu_move(struct device *device, void *to, const void *from, size_t bytes)
+{
+	(void)device;
+	if (to != from && bytes)
+		memmove(to, from, bytes);
+	return STATUS_OK;
+}
+
+/* ---- operations ---- */
+
+static bool known_activation(const struct node *node)
+{
+	switch (node->operation) {
+	case OP_GROUP_NORM:
+	case OP_GROUP_NORM_BACKWARD:
+		return node->norm.activation == ACTIVATION_NONE || node->norm.activation == ACTIVATION_SILU;
+	case OP_ACTIVATION:
+	case OP_ACTIVATION_BACKWARD:
+		return node->activation <= ACTIVATION_SIGMOID;
+	default:
+		return true;
+	}
+}
+
+/* Some forward bodies read their output again before it is whole, so they cannot add to an older value. */
+static bool can_accumulate(const struct node *node)
+{
+	switch (node->operation) {
+	case OP_GROUP_NORM:
+	case OP_LAYER_NORM:
+	case OP_ATTENTION:
+	case OP_UPSAMPLE:
+	case OP_TIMESTEP_EMBEDDING:
+	case OP_MASKED_MSE:
+		return node->accumulate == 0;
+	default:
+		return true;
+	}
+}
+
+static bool cpu_supports(const struct device *device, const struct call *call)
+{
+	(void)device;
+	const struct node *node = call->node;
+	if (node->operation >= OP_COUNT || !operations[node->operation].run)
+		return false;
+	for (int i = 0; i < NODE_INPUTS; i++)
+		if (call->in[i] && call->in[i]->type != TENSOR_F32)
+			return false;
+	for (int i = 0; i < NODE_OUTPUTS; i++)
+		if (call->out[i] && call->out[i]->type != TENSOR_F32)
+			return false;
+	return known_activation(node) && can_accumulate(node);
+}
+
+static size_t cpu_workspace(const struct device *device, const struct call *call)
+{
+	const struct cpu_operation *operation = &operations[call->node->operation];
+	return operation->workspace ? operation->workspace(cpu_device(device), call) : 0;
+}
+
+static int cpu_run(struct device *device, const struct call *call)
+{
+	operations[call->node->operation].run(cpu_device(device), call);
+	return STATUS_OK;
+}
+
+/* ---- over parameters ---- */
+
+#define PIECE 65536
+
+static int cpu_add_to(struct device *device, float *to, const float *from, size_t count)
+{
+	const struct cpu_device *cpu = cpu_device(device);
+	const int64_t elements = (int64_t)count;
+#pragma omp parallel for num_threads(cpu_team(cpu, (double)elements)) schedule(dynamic)
+	for (int64_t i = 0; i < elements; i += PIECE)
+		cpu->kernels->add(to + i, to + i, from + i, smaller(PIECE, elements - i));
+	return STATUS_OK;
+}
+
+static int cpu_scale(struct device *device, float *data, double factor, size_t count)
+{
+	const struct cpu_device *cpu = cpu_device(device);
+	const int64_t elements = (int64_t)count;
+#pragma omp parallel for num_threads(cpu_team(cpu, (double)elements)) schedule(dynamic)
+	for (int64_t i = 0; i < elements; i += PIECE)
+		cpu->kernels->scale(data + i, data + i, (float)factor, smaller(PIECE, elements - i));
+	return STATUS_OK;
+}
+
+const struct backend cpu_backend = {
+	.name = "cpu",
+	.open = cpu_open,
+	.close = cpu_close,
+	.isa = cpu_isa,
+	.model = cpu_model,
+	.allocate = cpu_allocate,
+	.release = cpu_release,
+	.write = cpu_move,
+	.read = cpu_move,
+	.copy = cpu_move,
+	.supports = cpu_supports,
+	.workspace = cpu_workspace,
+	.run = cpu_run,
+	.add = cpu_add_to,
+	.scale = cpu_scale,
+	.sum_squares = cpu_sum_squares,
+	.update = cpu_update,
+};

@@ -1,0 +1,150 @@
+/*
+ * Inside the CPU back end: the device and one pair of functions for each operation.
+ *
+ * Every operation splits its work over outputs, or over pieces of a sum whose sizes depend on shapes alone, so that no
+ * result depends on the number of threads. Scratch memory comes from the call's workspace only.
+ */
+#ifndef NIGHTSHIFT_CPU_DEVICE_H
+#define NIGHTSHIFT_CPU_DEVICE_H
+
+#include "cpu/kernels.h"
+#include "graph/backend.h"
+
+struct cpu_device {
+	struct device base;
+	int threads;
+	const struct kernels *kernels;
+	char model[128];
+};
+
+static inline const struct cpu_device *cpu_device(const struct device *device)
+{
+	return (const struct cpu_device *)device;
+}
+
+/* Threads worth waking for `work` simple element operations: 1 or all. */
+static inline int cpu_team(const struct cpu_device *device, double work)
+{
+	return work < 40000 ? 1 : device->threads;
+}
+
+static inline int64_t divide_up(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline int64_t larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Bytes rounded up so that what follows is aligned to a cache line. */
+static inline size_t aligned_bytes(int64_t count, size_t size)
+{
+	return ((size_t)count * size + 63) & ~(size_t)63;
+}
+
+/* Takes `count` elements of `size` bytes from the front of *workspace. */
+static inline void *workspace_take(void **workspace, int64_t count, size_t size)
+{
+	void *taken = *workspace;
+	*workspace = (char *)taken + aligned_bytes(count, size);
+	return taken;
+}
+
+static inline bool accumulates(const struct call *call, int output)
+{
+	return call->node->accumulate >> output & 1;
+}
+
+/* Last dimension, and the elements in front of it. */
+static inline int64_t last_dim(const struct tensor *tensor)
+{
+	return tensor->dim[tensor->dims - 1];
+}
+
+static inline int64_t row_count(const struct tensor *tensor)
+{
+	int64_t rows = 1;
+	for (int i = 0; i < tensor->dims - 1; i++)
+		rows *= tensor->dim[i];
+	return rows;
+}
+
+/* What an operation's file gives: workspace (NULL: none needed) and body. */
+struct cpu_operation {
+	size_t (*workspace)(const struct cpu_device *device, const struct call *call);
+	void (*run)(const struct cpu_device *device, const struct call *call);
+};
+
+#define CPU_OPERATION(name) void name(const struct cpu_device *device, const struct call *call)
+#define CPU_WORKSPACE(name) size_t name(const struct cpu_device *device, const struct call *call)
+
+/* convolution.c */
+CPU_WORKSPACE(cpu_convolution_workspace);
+CPU_OPERATION(cpu_convolution);
+CPU_WORKSPACE(cpu_convolution_data_workspace);
+CPU_OPERATION(cpu_convolution_data);
+/* weight.c */
+CPU_WORKSPACE(cpu_convolution_weight_workspace);
+CPU_OPERATION(cpu_convolution_weight);
+CPU_WORKSPACE(cpu_linear_weight_workspace);
+CPU_OPERATION(cpu_linear_weight);
+/* product.c */
+CPU_WORKSPACE(cpu_linear_workspace);
+CPU_OPERATION(cpu_linear);
+CPU_WORKSPACE(cpu_linear_data_workspace);
+CPU_OPERATION(cpu_linear_data);
+/* norm.c */
+CPU_WORKSPACE(cpu_group_norm_workspace);
+CPU_OPERATION(cpu_group_norm);
+CPU_WORKSPACE(cpu_group_norm_backward_workspace);
+CPU_OPERATION(cpu_group_norm_backward);
+CPU_OPERATION(cpu_layer_norm);
+CPU_WORKSPACE(cpu_layer_norm_backward_workspace);
+CPU_OPERATION(cpu_layer_norm_backward);
+/* attention.c */
+CPU_WORKSPACE(cpu_attention_workspace);
+CPU_OPERATION(cpu_attention);
+CPU_WORKSPACE(cpu_attention_backward_workspace);
+CPU_OPERATION(cpu_attention_backward);
+/* pointwise.c */
+CPU_OPERATION(cpu_geglu);
+CPU_OPERATION(cpu_geglu_backward);
+CPU_OPERATION(cpu_activation);
+CPU_OPERATION(cpu_activation_backward);
+CPU_OPERATION(cpu_add);
+CPU_OPERATION(cpu_copy);
+CPU_OPERATION(cpu_add_channels);
+CPU_WORKSPACE(cpu_channel_sum_workspace);
+CPU_OPERATION(cpu_channel_sum);
+CPU_OPERATION(cpu_concat);
+CPU_OPERATION(cpu_concat_backward);
+CPU_OPERATION(cpu_timestep_embedding);
+/* resample.c */
+CPU_OPERATION(cpu_upsample);
+CPU_OPERATION(cpu_upsample_backward);
+/* loss.c */
+CPU_WORKSPACE(cpu_masked_mse_workspace);
+CPU_OPERATION(cpu_masked_mse);
+CPU_OPERATION(cpu_masked_mse_backward);
+/* update.c */
+int cpu_sum_squares(struct device *device, const float *data, size_t count, double *sum);
+int cpu_update(struct device *device, const struct update_call *call);
+
+/*
+ * sums.c: out[c] (+)= sum over rows of x[rows, columns], in double by blocks of rows; `batch` such sums one behind the
+ * other (x [batch, rows, columns] -> out [batch, columns]).
+ */
+size_t cpu_column_sums_bytes(int64_t batch, int64_t rows, int64_t columns);
+void cpu_column_sums(const struct cpu_device *device, float *out, const float *x, int64_t batch, int64_t rows,
+	int64_t columns, bool accumulate, void *workspace);
+/* Rows in a block of a sum over rows: a function of the shape alone. */
+int64_t cpu_sum_rows(int64_t columns);
+
+#endif

@@ -1,0 +1,107 @@
+/*
+ * Inner loops of the CPU back end, one table for each instruction set (kernels_plain.c, kernels_avx2.c,
+ * kernels_avx512.c). They are serial and know no shapes beyond rows and columns; the operations split the work.
+ *
+ * A result may depend on the instruction set, never on how rows or elements are dealt out to calls, unless the text
+ * of a function says so (sums: the caller fixes the pieces). Counts are in elements. Pointers need no alignment.
+ */
+#ifndef NIGHTSHIFT_CPU_KERNELS_H
+#define NIGHTSHIFT_CPU_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "graph/graph.h"
+
+/*
+ * A strip of a matrix product, at most one panel (kernels->panel columns) wide:
+ *
+ *	c[i][j] (+)= sum over s, k of a[s * a_segment + k * a_step + i * a_row] * b[s * b_segment + k * b_step + j]
+ *
+ * The sum is one chain of fused multiply-adds in order of (s, k); the old value or the bias is added at its end.
+ */
+struct strip {
+	const float *a, *b, *bias; /* bias [columns] or NULL */
+	float *c;
+	ptrdiff_t a_row, a_step, a_segment, b_step, b_segment, c_row;
+	int64_t rows, segments, length;
+	int columns;
+	bool accumulate;
+};
+
+/* Adam's constants of one step. */
+struct adam_step {
+	float beta1_rest, beta2, beta2_rest, correction2, epsilon, step_size, scale;
+};
+
+/* Group norm and its gradient in rows [positions, channels], dense. With SiLU, z = x * scale + shift goes through it. */
+struct norm_rows {
+	const float *x, *dy;
+	const float *scale, *shift; /* [channels] */
+	int64_t positions, channels;
+	bool silu, accumulate;
+};
+
+struct kernels {
+	const char *name;
+	int panel; /* widest strip, in columns */
+
+	void (*strip)(const struct strip *strip);
+	void (*activation)(enum activation kind, float *y, const float *x, int64_t count, bool accumulate);
+	void (*activation_backward)(enum activation kind, float *dx, const float *x, const float *dy,
+		int64_t count, bool accumulate);
+	/* x [rows, 2 width] -> y [rows, width] */
+	void (*geglu)(float *y, const float *x, int64_t rows, int64_t width, bool accumulate);
+	void (*geglu_backward)(
+		float *dx, const float *x, const float *dy, int64_t rows, int64_t width, bool accumulate);
+	void (*add)(float *y, const float *a, const float *b, int64_t count);
+	void (*scale)(float *y, const float *x, float factor, int64_t count);
+
+	/* sum[c] += x[r][c], in double, rows in order */
+	void (*column_sums)(double *sum, const float *x, int64_t rows, int64_t columns);
+	/* sum[c] += x, square[c] += x * x */
+	void (*column_moments)(double *sum, double *square, const float *x, int64_t rows, int64_t columns);
+	/* y = silu or identity of x * scale + shift */
+	void (*norm_apply)(const struct norm_rows *rows, float *y);
+	/* With g = dy times the derivative of the activation: sum[c] += g, product[c] += g * x */
+	void (*norm_gradient_sums)(const struct norm_rows *rows, double *sum, double *product);
+	/* dx (+)= g * scale + x * slope + offset, slope and offset [channels] */
+	void (*norm_gradient)(
+		const struct norm_rows *rows, const float *slope, const float *offset, float *dx);
+
+	/* Layer norm of rows [rows, columns]; mean and rstd [rows] */
+	void (*layer_norm)(float *y, float *mean, float *rstd, const float *x, const float *gamma,
+		const float *beta, int64_t rows, int64_t columns, double epsilon);
+	/* dgamma and dbeta [columns] are added to in double */
+	void (*layer_norm_backward)(float *dx, double *dgamma, double *dbeta, const float *x,
+		const float *gamma, const float *mean, const float *rstd, const float *dy, int64_t rows,
+		int64_t columns, bool accumulate);
+
+	/* Attention on transposed scores [keys, queries], row stride `queries`.
+	 * Takes a block of scores to exp(score * scale - largest), keeping `largest` and `sum` [queries] of the blocks
+	 * so far; factor [queries]: what earlier sums and outputs must be multiplied by. */
+	void (*softmax_block)(float *scores, int64_t keys, int64_t queries, float scale, float *largest,
+		float *sum, float *factor);
+	/* p: scores to exp(score * scale - lse); d: products to p * (d - delta) * scale */
+	void (*softmax_backward)(float *p, float *d, int64_t keys, int64_t queries, float scale,
+		const float *lse, const float *delta);
+	double (*dot)(const float *a, const float *b, int64_t count);
+
+	double (*sum_squares)(const float *x, int64_t count);
+	/* sum over elements of selected rows of (a - b)^2 in double; mask [rows], selected where not 0 */
+	double (*masked_squares)(
+		const float *a, const float *b, const float *mask, int64_t rows, int64_t columns);
+	/* d (+)= mask[r] ? factor * (a - b) : 0 */
+	void (*masked_difference)(float *d, const float *a, const float *b, const float *mask, int64_t rows,
+		int64_t columns, float factor, bool accumulate);
+	void (*adam)(const struct adam_step *step, float *value, const float *gradient, float *moment1,
+		float *moment2, int64_t count);
+	/* momentum may be NULL: value -= rate * scale * gradient */
+	void (*sgd)(float rate, float momentum, float scale, float *value, const float *gradient,
+		float *buffer, int64_t count);
+};
+
+extern const struct kernels kernels_plain, kernels_avx2, kernels_avx512;
+
+#endif
