@@ -40,7 +40,7 @@ uint32_t tfevents_checksum(const void *data, size_t bytes)
 	return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-static int flush(struct tfevents *events)
+int tfevents_flush(struct tfevents *events)
 {
 	if (file_write_all(events->descriptor, events->pending.data, events->pending.length, events->path))
 		return error_status();
@@ -66,7 +66,7 @@ static int add_record(struct tfevents *events, struct text *payload)
 	text_release(payload);
 	if (text_check(&events->pending))
 		return error_prefix("%s", events->path);
-	return events->pending.length >= FLUSH_BYTES ? flush(events) : STATUS_OK;
+	return events->pending.length >= FLUSH_BYTES ? tfevents_flush(events) : STATUS_OK;
 }
 
 static int add_version(struct tfevents *events)
@@ -233,7 +233,7 @@ const char *tfevents_name(const struct tfevents *events)
 
 int tfevents_sync(struct tfevents *events, uint64_t *bytes)
 {
-	if (flush(events))
+	if (tfevents_flush(events))
 		return error_status();
 	if (fsync(events->descriptor))
 		return error_errno(0, "%s", events->path);

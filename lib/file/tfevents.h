@@ -20,6 +20,7 @@ int tfevents_scalar(struct tfevents *events, int64_t step, const char *tag, doub
 int tfevents_image(struct tfevents *events, int64_t step, const char *tag, int width, int height, const void *png,
 	size_t bytes);
 int tfevents_text(struct tfevents *events, int64_t step, const char *tag, const char *markdown);
+int tfevents_flush(struct tfevents *events); /* writes what was added, so that readers see it */
 /* Flush and fsync; *bytes is the file's length. */
 int tfevents_sync(struct tfevents *events, uint64_t *bytes);
 int tfevents_close(struct tfevents *events); /* sync and free; NULL is fine */

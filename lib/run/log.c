@@ -287,7 +287,11 @@ static int write_pending(struct logs *logs)
 int logs_flush(struct logs *logs)
 {
 	int status = shift_fence(logs->shift);
-	return status ? fail(logs, status) : write_pending(logs);
+	if (!status)
+		status = write_pending(logs);
+	if (!status)
+		status = tfevents_flush(logs->events);
+	return fail(logs, status);
 }
 
 int logs_row(struct logs *logs, enum log_table table, const char *line)

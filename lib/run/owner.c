@@ -113,7 +113,8 @@ static enum owner judge_states(char *answer)
 static enum owner ask_once(const char *job, struct text *reason)
 {
 	const char *const arguments[] = {"squeue", "--noheader", "--jobs", job, "--format", "%T", NULL};
-	const char *const environment[] = {"LC_ALL=C", "SQUEUE_FORMAT=", "SQUEUE_STATES=all", NULL};
+	/* A user's own choice of states must not hide a running job. */
+	const char *const environment[] = {"LC_ALL=C", "SQUEUE_STATES=all", NULL};
 	struct text out = {0}, errors = {0};
 	enum owner result = OWNER_UNKNOWN;
 	int exit_status = 0;
