@@ -35,7 +35,7 @@ NAMES = $(patsubst bin/%.c,%,$(wildcard bin/*.c))
 PROGRAMS = $(NAMES:%=$(BINDIR)/%)
 TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*.c))
 SHIMS = $(patsubst tests/shim/%.c,$(BUILD)/tests/%.so,$(wildcard tests/shim/*.c))
-FUZZ_PARTS = $(filter-out %/libfuzzer.c,$(wildcard tests/fuzz/*.c))
+FUZZ_PARTS = $(filter-out %/libfuzzer.c,$(wildcard tests/parsers/*.c))
 CUDA_SOURCES = $(wildcard cuda/*.cu)
 
 all: $(PROGRAMS) $(if $(CUDA_SOURCES),cuda)
@@ -100,10 +100,10 @@ bench: all
 	@for script in tests/bench/*; do "$$script" || exit; done
 
 # One program for every parser; the words behind it are libFuzzer's: corpus first, then options.
-build-fuzz/libfuzzer: $(wildcard lib/*/*.[ch] tests/fuzz/*.[ch]) Makefile
+build-fuzz/libfuzzer: $(wildcard lib/*/*.[ch] tests/parsers/*.[ch]) Makefile
 	$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz SAN=fuzzer-no-link,address,undefined build-fuzz/libnightshift.a \
-		$(patsubst %.c,build-fuzz/%.o,$(wildcard tests/fuzz/*.c))
-	clang -fopenmp -pthread -fsanitize=fuzzer,address,undefined build-fuzz/tests/fuzz/*.o build-fuzz/libnightshift.a $(LDLIBS) -o $@
+		$(patsubst %.c,build-fuzz/%.o,$(wildcard tests/parsers/*.c))
+	clang -fopenmp -pthread -fsanitize=fuzzer,address,undefined build-fuzz/tests/parsers/*.o build-fuzz/libnightshift.a $(LDLIBS) -o $@
 fuzz: build-fuzz/libfuzzer
 	@for corpus in tests/corpus/*/; do parser=$$(basename $$corpus); mkdir -p build-fuzz/corpus/$$parser; \
 		NIGHTSHIFT_PARSER=$$parser build-fuzz/libfuzzer -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=10 \
