@@ -97,11 +97,19 @@ static void literal_show(const struct literal *literal, struct text *out)
 	}
 }
 
-static int refuse_type(const struct config_key *row, const char *key, const struct literal *literal)
+static enum config_type member_type(enum config_type type)
+{
+	return type == CONFIG_INTEGERS  ? CONFIG_INTEGER
+	       : type == CONFIG_NUMBERS ? CONFIG_NUMBER
+	       : type == CONFIG_TEXTS   ? CONFIG_TEXT
+					: type;
+}
+
+static int refuse_type(enum config_type type, const char *key, const struct literal *literal)
 {
 	struct text shown = {0};
 	literal_show(literal, &shown);
-	int status = error_set(STATUS_CONFIG, "%s must be %s, not %s", key, value_type_name(row->type),
+	int status = error_set(STATUS_CONFIG, "%s must be %s, not %s", key, value_type_name(type),
 		shown.data ? shown.data : "this");
 	text_release(&shown);
 	return status;
@@ -215,7 +223,7 @@ static int convert_text(
 	const struct config_key *row, const char *key, const struct literal *literal, char **text)
 {
 	if (literal->kind != LITERAL_WORD && literal->kind != LITERAL_STRING)
-		return refuse_type(row, key, literal);
+		return refuse_type(member_type(row->type), key, literal);
 	if (row->type == CONFIG_CHOICE) {
 		int status = check_choice(row, key, literal->text);
 		if (status)
@@ -233,14 +241,14 @@ static int convert_member(const struct config_key *row, const char *key, const s
 		return convert_text(row, key, literal, &value->texts[i]);
 	if (type_is_number(row->type)) {
 		if (!literal_to_number(row->type, literal, &value->numbers[i]))
-			return refuse_type(row, key, literal);
+			return refuse_type(member_type(row->type), key, literal);
 		return check_range(row, key, value->numbers[i]);
 	}
 	bool fits = row->type == CONFIG_BOOL    ? literal_to_bool(literal, &value->integers[i])
 		    : row->type == CONFIG_BYTES ? literal_to_bytes(literal, &value->integers[i])
 						: literal_to_integer(literal, &value->integers[i]);
 	if (!fits)
-		return refuse_type(row, key, literal);
+		return refuse_type(member_type(row->type), key, literal);
 	return row->type == CONFIG_BOOL ? STATUS_OK : check_range(row, key, (double)value->integers[i]);
 }
 
@@ -299,10 +307,17 @@ static int convert_list(const struct config_key *row, const char *key, const str
 	struct config_value *value)
 {
 	if (literal->kind != LITERAL_LIST)
-		return refuse_type(row, key, literal);
+		return refuse_type(row->type, key, literal);
+	struct text name = {0};
 	int status = value_allocate(row->type, literal->count, value);
-	for (size_t i = 0; i < literal->count && !status; i++)
-		status = convert_member(row, key, &literal->member[i], value, i);
+	for (size_t i = 0; i < literal->count && !status; i++) {
+		text_clear(&name);
+		text_format(&name, "%s[%zu]", key, i);
+		status = text_check(&name);
+		if (!status)
+			status = convert_member(row, name.data, &literal->member[i], value, i);
+	}
+	text_release(&name);
 	return status;
 }
 
