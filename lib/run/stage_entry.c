@@ -112,7 +112,13 @@ int stage_entry_open(struct stage_entry *entry, const char *scratch, const char 
 {
 	*entry = (struct stage_entry){.lock = -1};
 	struct text lock = {0};
-	char *cache = cache_path(scratch);
+	char *cache = NULL;
+	/* Not made: where a scratch disk is not mounted, its mount point's disk is the wrong place. */
+	if (!file_is_directory(scratch)) {
+		error_set(STATUS_CANNOT_CREATE, "%s: no such directory to stage to; make it, or choose another with --to", scratch);
+		goto failed;
+	}
+	cache = cache_path(scratch);
 	if (!cache || make_cache(cache))
 		goto failed;
 	entry->path = path_join(cache, key);

@@ -109,6 +109,32 @@ int stage_make_directory(const struct stage_target *target, const char *path)
 	return STATUS_OK;
 }
 
+int stage_digest(const struct stage_target *target, const char *path, uint64_t *bytes, uint32_t *crc)
+{
+	int status = STATUS_OK;
+	ssize_t got = 1;
+	*bytes = *crc = 0;
+	char *buffer = memory_new(BUFFER_BYTES, 1);
+	int file = openat(target->descriptor, path, O_RDONLY | O_CLOEXEC);
+	if (!buffer)
+		status = error_status();
+	else if (file < 0)
+		status = error_errno(0, "%s/%s", target->path, path);
+	while (!status && got) {
+		got = read(file, buffer, BUFFER_BYTES);
+		if (got < 0 && errno != EINTR)
+			status = error_errno(0, "%s/%s", target->path, path);
+		if (got > 0) {
+			*crc = crc32c(*crc, buffer, (size_t)got);
+			*bytes += (uint64_t)got;
+		}
+	}
+	if (file >= 0)
+		close(file);
+	free(buffer);
+	return status;
+}
+
 /* ---- the plan ---- */
 
 /* A file in several pieces. */

@@ -39,6 +39,9 @@ int stage_create(const struct stage_target *target, int directory, const char *n
 /* Makes one directory below the target; there is fine. */
 int stage_make_directory(const struct stage_target *target, const char *path);
 
+/* Length and CRC-32C of a file below the target. */
+int stage_digest(const struct stage_target *target, const char *path, uint64_t *bytes, uint32_t *crc);
+
 /*
  * Copies the files of `tree` that are not in `have` as good. On return each file's crc is set when the status
  * is STATUS_OK. STATUS_AGAIN on notice, after whole pieces. Space and inodes are checked before the first
