@@ -45,17 +45,17 @@ static uint64_t swap64(uint64_t value)
 }
 
 /* A loop over elements whose bits are loaded as `bits_type`, put in host order, seen as `type` and given to `convert`. */
-#define DEFINE_LOOP(name, bits_type, swap, type, convert)                                                              \
-	static void name(const unsigned char *in, size_t count, bool big_endian, float *out)                               \
-	{                                                                                                                  \
-		for (size_t i = 0; i < count; i++) {                                                                           \
-			bits_type bits;                                                                                            \
-			memcpy(&bits, in + i * sizeof bits, sizeof bits);                                                          \
-			bits = big_endian ? swap(bits) : bits;                                                                     \
-			type value;                                                                                                \
-			memcpy(&value, &bits, sizeof value);                                                                       \
-			out[i] = convert(value);                                                                                   \
-		}                                                                                                              \
+#define DEFINE_LOOP(name, bits_type, swap, type, convert)                                                    \
+	static void name(const unsigned char *in, size_t count, bool big_endian, float *out)                 \
+	{                                                                                                    \
+		for (size_t i = 0; i < count; i++) {                                                         \
+			bits_type bits;                                                                      \
+			memcpy(&bits, in + i * sizeof bits, sizeof bits);                                    \
+			bits = big_endian ? swap(bits) : bits;                                               \
+			type value;                                                                          \
+			memcpy(&value, &bits, sizeof value);                                                 \
+			out[i] = convert(value);                                                             \
+		}                                                                                            \
 	}
 
 DEFINE_LOOP(loop_u1, uint8_t, , uint8_t, (float))
@@ -77,9 +77,19 @@ static const struct element_row {
 	int size;
 	void (*loop)(const unsigned char *in, size_t count, bool big_endian, float *out);
 } rows[] = {
-	{'b', 1, loop_b1}, {'u', 1, loop_u1}, {'i', 1, loop_i1}, {'u', 2, loop_u2}, {'i', 2, loop_i2},
-	{'u', 4, loop_u4}, {'i', 4, loop_i4}, {'u', 8, loop_u8}, {'i', 8, loop_i8}, {'f', 2, loop_f2},
-	{'f', 4, loop_f4}, {'f', 8, loop_f8}, {'B', 2, loop_bf},
+	{'b', 1, loop_b1},
+	{'u', 1, loop_u1},
+	{'i', 1, loop_i1},
+	{'u', 2, loop_u2},
+	{'i', 2, loop_i2},
+	{'u', 4, loop_u4},
+	{'i', 4, loop_i4},
+	{'u', 8, loop_u8},
+	{'i', 8, loop_i8},
+	{'f', 2, loop_f2},
+	{'f', 4, loop_f4},
+	{'f', 8, loop_f8},
+	{'B', 2, loop_bf},
 };
 
 static const struct element_row *find_row(char kind, int size)

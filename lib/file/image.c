@@ -32,8 +32,8 @@ void image_release(struct image *image)
 int image_allocate(struct image *image, int width, int height, int channels, int bits)
 {
 	if (width < 1 || height < 1 || (size_t)width > IMAGE_LIMIT / (size_t)height)
-		return error_set(STATUS_DATA, "image of %d x %d pixels; at most %zu pixels are read", width, height,
-			IMAGE_LIMIT);
+		return error_set(STATUS_DATA, "image of %d x %d pixels; at most %zu pixels are read", width,
+			height, IMAGE_LIMIT);
 	size_t bytes = (size_t)width * (size_t)height * (size_t)channels * (size_t)(bits / 8);
 	*image = (struct image){.width = width, .height = height, .channels = channels, .bits = bits};
 	image->data = malloc(bytes);
@@ -46,9 +46,11 @@ static int decode(const char *name, const void *data, size_t bytes, struct image
 {
 	*image = (struct image){0};
 	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-		if (bytes >= formats[i].magic_bytes && !memcmp(data, formats[i].magic, formats[i].magic_bytes))
+		if (bytes >= formats[i].magic_bytes &&
+			!memcmp(data, formats[i].magic, formats[i].magic_bytes))
 			return formats[i].decode(name, data, bytes, image);
-	return error_set(STATUS_DATA, "%s: %s, not a PNG, JPEG, PGM or PPM image", name, bytes ? "unknown format" : "empty file");
+	return error_set(STATUS_DATA, "%s: %s, not a PNG, JPEG, PGM or PPM image", name,
+		bytes ? "unknown format" : "empty file");
 }
 
 /* Grey to RGB, 8 bits. */
@@ -73,7 +75,8 @@ int image_decode_rgb(const char *name, const void *data, size_t bytes, struct im
 	if (status)
 		return status;
 	if (image->bits != 8)
-		status = error_set(STATUS_DATA, "%s: an image of %d bits a sample where 8-bit RGB is expected", name, image->bits);
+		status = error_set(STATUS_DATA,
+			"%s: an image of %d bits a sample where 8-bit RGB is expected", name, image->bits);
 	else if (image->channels == 1 && expand_grey(image))
 		status = error_prefix("%s", name);
 	if (status)
@@ -85,7 +88,8 @@ int image_decode_depth16(const char *name, const void *data, size_t bytes, struc
 {
 	int status = decode(name, data, bytes, image);
 	if (!status && (image->bits != 16 || image->channels != 1)) {
-		status = error_set(STATUS_DATA, "%s: an image of %d x %d bits a pixel where 16-bit grey depth is expected", name,
+		status = error_set(STATUS_DATA,
+			"%s: an image of %d x %d bits a pixel where 16-bit grey depth is expected", name,
 			image->channels, image->bits);
 		image_release(image);
 	}

@@ -14,7 +14,8 @@
 
 enum {
 	PIXELS_A_BYTE = 512, /* a block of 64 pixels takes at least one bit */
-	SCANS_LIMIT = 500    /* an honest progressive file has about ten; each costs a pass over the whole image */
+	SCANS_LIMIT =
+		500 /* an honest progressive file has about ten; each costs a pass over the whole image */
 };
 
 struct jpeg_work {
@@ -78,8 +79,8 @@ static int read_header(struct jpeg_work *work)
 	if (jpeg->arith_code)
 		return error_set(STATUS_DATA, "JPEG with arithmetic coding is not supported");
 	if ((size_t)jpeg->image_width * jpeg->image_height / PIXELS_A_BYTE > work->bytes)
-		return error_set(STATUS_DATA, "damaged JPEG: ends early (%zu bytes for %u x %u pixels)", work->bytes,
-			jpeg->image_width, jpeg->image_height);
+		return error_set(STATUS_DATA, "damaged JPEG: ends early (%zu bytes for %u x %u pixels)",
+			work->bytes, jpeg->image_width, jpeg->image_height);
 	jpeg->out_color_space = JCS_RGB;
 	jpeg->dct_method = JDCT_ISLOW;
 	return STATUS_OK;

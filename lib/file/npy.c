@@ -208,7 +208,8 @@ static int read_header(const unsigned char *data, size_t bytes, struct header *h
 	if (prefix == 12 && bytes >= 12)
 		length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
 	if (length > HEADER_LIMIT)
-		return error_set(STATUS_DATA, "npy header of %zu bytes, at most %d are read", length, HEADER_LIMIT);
+		return error_set(
+			STATUS_DATA, "npy header of %zu bytes, at most %d are read", length, HEADER_LIMIT);
 	if (bytes < prefix || bytes - prefix < length)
 		return error_set(STATUS_DATA, "ends within its npy header");
 	*start = prefix + length;
@@ -228,9 +229,11 @@ static int count_elements(const struct header *header, size_t bytes, size_t *cou
 	}
 	needed *= *count;
 	if (bytes < needed)
-		return error_set(STATUS_DATA, "ends early: %zu bytes of elements, its shape needs %zu", bytes, needed);
+		return error_set(
+			STATUS_DATA, "ends early: %zu bytes of elements, its shape needs %zu", bytes, needed);
 	if (bytes > needed)
-		return error_set(STATUS_DATA, "%zu bytes behind the array its header describes", bytes - needed);
+		return error_set(
+			STATUS_DATA, "%zu bytes behind the array its header describes", bytes - needed);
 	return STATUS_OK;
 }
 
@@ -318,7 +321,8 @@ static void make_header(struct text *out, int dims, const int64_t *dim)
 	}
 	size_t length = dictionary.length + 1;
 	length += ALIGNMENT - (10 + length) % ALIGNMENT;
-	const char prefix[10] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, (char)(length & 255), (char)(length >> 8)};
+	const char prefix[10] = {
+		'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, (char)(length & 255), (char)(length >> 8)};
 	text_append(out, prefix, sizeof prefix);
 	text_format(out, "%-*s\n", (int)length - 1, dictionary.data ? dictionary.data : "");
 	out->failed |= dictionary.failed | first.failed;
@@ -333,7 +337,8 @@ int npy_publish(const char *path, const float *data, int dims, const int64_t *di
 	size_t bytes = sizeof *data;
 	for (int i = 0; i < dims; i++)
 		if (dims > DIMS || dim[i] < 0 || size_multiply(bytes, (size_t)dim[i], &bytes))
-			return error_set(STATUS_FAILURE, "%s: an array of such a shape cannot be written", path);
+			return error_set(
+				STATUS_FAILURE, "%s: an array of such a shape cannot be written", path);
 	make_header(&header, dims, dim);
 	int status = text_check(&header);
 	if (!status)

@@ -92,11 +92,14 @@ static void skip_ancillary(png_structp png)
 
 static int check_size(struct png_work *work)
 {
-	png_uint_32 width = png_get_image_width(work->png, work->info), height = png_get_image_height(work->png, work->info);
+	png_uint_32 width = png_get_image_width(work->png, work->info),
+		    height = png_get_image_height(work->png, work->info);
 	if (width > IMAGE_LIMIT || height > IMAGE_LIMIT / width)
-		return error_set(STATUS_DATA, "image of %u x %u pixels; at most %zu pixels are read", width, height, IMAGE_LIMIT);
+		return error_set(STATUS_DATA, "image of %u x %u pixels; at most %zu pixels are read", width,
+			height, IMAGE_LIMIT);
 	if (height * (png_get_rowbytes(work->png, work->info) + 1) / INFLATE_LIMIT > work->bytes)
-		return error_set(STATUS_DATA, "damaged PNG: ends early (%zu bytes for %u x %u pixels)", work->bytes, width, height);
+		return error_set(STATUS_DATA, "damaged PNG: ends early (%zu bytes for %u x %u pixels)",
+			work->bytes, width, height);
 	return STATUS_OK;
 }
 
@@ -190,7 +193,8 @@ static int write_image(struct png_work *work)
 int png_encode(const struct image *image, struct text *out)
 {
 	if ((image->channels != 1 && image->channels != 3) || (image->bits != 8 && image->bits != 16))
-		return error_set(STATUS_FAILURE, "PNG of %d channels of %d bits cannot be written", image->channels, image->bits);
+		return error_set(STATUS_FAILURE, "PNG of %d channels of %d bits cannot be written",
+			image->channels, image->bits);
 	struct png_work work = {.image = (struct image *)image, .out = out};
 	int status = allocate_rows(&work);
 	if (!status)
@@ -198,7 +202,8 @@ int png_encode(const struct image *image, struct text *out)
 	if (work.png)
 		work.info = png_create_info_struct(work.png);
 	if (!status)
-		status = work.info ? run_guarded(&work, write_image) : error_set(STATUS_FAILURE, "out of memory");
+		status = work.info ? run_guarded(&work, write_image)
+				   : error_set(STATUS_FAILURE, "out of memory");
 	png_destroy_write_struct(&work.png, &work.info);
 	free(work.rows);
 	return status ? status : text_check(out);

@@ -40,7 +40,8 @@ static int check_maximum(int maximum, int channels)
 	if (maximum < 1 || maximum > 65535)
 		return error_set(STATUS_DATA, "PNM maximum value %d, 1 to 65535 is legal", maximum);
 	if (maximum < 255)
-		return error_set(STATUS_DATA, "PNM maximum value %d; 8-bit samples are read with 255 only", maximum);
+		return error_set(
+			STATUS_DATA, "PNM maximum value %d; 8-bit samples are read with 255 only", maximum);
 	if (maximum > 255 && channels == 3)
 		return error_set(STATUS_DATA, "PPM of 16 bits; 8-bit RGB is expected");
 	return STATUS_OK;
@@ -55,7 +56,8 @@ static int copy_wide(const unsigned char *raster, size_t count, int maximum, uin
 		highest = out[i] > highest ? out[i] : highest;
 	}
 	if (highest > (unsigned)maximum)
-		return error_set(STATUS_DATA, "PGM sample %u is above the file's maximum value %d", highest, maximum);
+		return error_set(
+			STATUS_DATA, "PGM sample %u is above the file's maximum value %d", highest, maximum);
 	return STATUS_OK;
 }
 
@@ -71,8 +73,8 @@ static int decode(struct cursor cursor, int channels, struct image *image)
 	size_t here = (size_t)(cursor.end - cursor.at);
 	size_t count = (size_t)width * (size_t)height * (size_t)channels;
 	if (here / (size_t)(bits / 8) < count)
-		return error_set(STATUS_DATA, "ends early: %zu bytes of pixels, %d x %d needs %zu", here, width, height,
-			count * (size_t)(bits / 8));
+		return error_set(STATUS_DATA, "ends early: %zu bytes of pixels, %d x %d needs %zu", here,
+			width, height, count * (size_t)(bits / 8));
 	if (image_allocate(image, width, height, channels, bits))
 		return error_status();
 	if (bits == 16)

@@ -18,10 +18,18 @@ static const struct type_row {
 	int size;
 	char kind; /* of element_to_float(); 0: not read as floats */
 } types[] = {
-	[SAFETENSORS_U64] = {"U64", 8, 0}, [SAFETENSORS_I64] = {"I64", 8, 0}, [SAFETENSORS_F64] = {"F64", 8, 'f'},
-	[SAFETENSORS_F32] = {"F32", 4, 'f'}, [SAFETENSORS_U32] = {"U32", 4, 0}, [SAFETENSORS_I32] = {"I32", 4, 0},
-	[SAFETENSORS_BF16] = {"BF16", 2, 'B'}, [SAFETENSORS_F16] = {"F16", 2, 'f'}, [SAFETENSORS_U16] = {"U16", 2, 0},
-	[SAFETENSORS_I16] = {"I16", 2, 0}, [SAFETENSORS_I8] = {"I8", 1, 0}, [SAFETENSORS_U8] = {"U8", 1, 0},
+	[SAFETENSORS_U64] = {"U64", 8, 0},
+	[SAFETENSORS_I64] = {"I64", 8, 0},
+	[SAFETENSORS_F64] = {"F64", 8, 'f'},
+	[SAFETENSORS_F32] = {"F32", 4, 'f'},
+	[SAFETENSORS_U32] = {"U32", 4, 0},
+	[SAFETENSORS_I32] = {"I32", 4, 0},
+	[SAFETENSORS_BF16] = {"BF16", 2, 'B'},
+	[SAFETENSORS_F16] = {"F16", 2, 'f'},
+	[SAFETENSORS_U16] = {"U16", 2, 0},
+	[SAFETENSORS_I16] = {"I16", 2, 0},
+	[SAFETENSORS_I8] = {"I8", 1, 0},
+	[SAFETENSORS_U8] = {"U8", 1, 0},
 	[SAFETENSORS_BOOL] = {"BOOL", 1, 0},
 };
 
@@ -68,7 +76,8 @@ static int parse_shape(const json_t *value, struct safetensor *tensor)
 	if (!json_is_array(value))
 		return error_set(STATUS_DATA, "shape is not an array");
 	if (json_array_size(value) > DIMS)
-		return error_set(STATUS_DATA, "%zu dimensions, at most %d are supported", json_array_size(value), DIMS);
+		return error_set(STATUS_DATA, "%zu dimensions, at most %d are supported",
+			json_array_size(value), DIMS);
 	tensor->dims = (int)json_array_size(value);
 	size_t count = 1;
 	for (int i = 0; i < tensor->dims; i++) {
@@ -93,10 +102,11 @@ static int parse_offsets(const json_t *value, size_t data_bytes, struct entry *e
 	entry->begin = (size_t)json_integer_value(begin);
 	entry->end = (size_t)json_integer_value(end);
 	if (entry->end > data_bytes)
-		return error_set(STATUS_DATA, "its data end at byte %zu of %zu; the file is cut", entry->end, data_bytes);
+		return error_set(STATUS_DATA, "its data end at byte %zu of %zu; the file is cut", entry->end,
+			data_bytes);
 	if (entry->end - entry->begin != entry->tensor.bytes)
-		return error_set(STATUS_DATA, "has %zu bytes where its shape needs %zu", entry->end - entry->begin,
-			entry->tensor.bytes);
+		return error_set(STATUS_DATA, "has %zu bytes where its shape needs %zu",
+			entry->end - entry->begin, entry->tensor.bytes);
 	return STATUS_OK;
 }
 
@@ -122,9 +132,8 @@ static int check_metadata(const json_t *metadata)
 	json_t *value;
 	if (!json_is_object(metadata))
 		return error_set(STATUS_DATA, "__metadata__ is not an object");
-	json_object_foreach((json_t *)metadata, key, value)
-		if (!json_is_string(value))
-			return error_set(STATUS_DATA, "__metadata__ holds something that is not a string");
+	json_object_foreach((json_t *)metadata, key, value) if (!json_is_string(value)) return error_set(
+		STATUS_DATA, "__metadata__ holds something that is not a string");
 	return STATUS_OK;
 }
 
@@ -154,7 +163,8 @@ static int check_tiling(struct entry *entries, size_t count, size_t data_bytes)
 		place = entries[i].end;
 	}
 	if (place != data_bytes)
-		return error_set(STATUS_DATA, "%zu bytes of data, the header describes %zu", data_bytes, place);
+		return error_set(
+			STATUS_DATA, "%zu bytes of data, the header describes %zu", data_bytes, place);
 	return STATUS_OK;
 }
 
@@ -163,7 +173,8 @@ static int parse_entries(const json_t *root, size_t data_bytes, struct entry *en
 {
 	const char *name;
 	json_t *value;
-	json_object_foreach((json_t *)root, name, value) {
+	json_object_foreach((json_t *)root, name, value)
+	{
 		if (!strcmp(name, "__metadata__")) {
 			if (check_metadata(value))
 				return error_status();
@@ -191,7 +202,8 @@ static int parse_header(const char *header, size_t bytes, json_t **root)
 		return error_set(STATUS_DATA, "header: %s (at byte %d)", error.text, error.position);
 	for (size_t i = (size_t)error.position; i < bytes; i++)
 		if (header[i] != ' ')
-			return error_set(STATUS_DATA, "header: something stands behind its end (at byte %zu)", i);
+			return error_set(
+				STATUS_DATA, "header: something stands behind its end (at byte %zu)", i);
 	return STATUS_OK;
 }
 
@@ -244,7 +256,8 @@ int safetensors_take(const char *name, void *buffer, size_t bytes, struct safete
 		status = parse_header((const char *)buffer + 8, header_bytes, &root);
 	if (!status) {
 		entries = memory_new(json_object_size(root), sizeof *entries);
-		status = entries ? parse_entries(root, bytes - 8 - header_bytes, entries, &count) : error_status();
+		status = entries ? parse_entries(root, bytes - 8 - header_bytes, entries, &count)
+				 : error_status();
 	}
 	if (!status)
 		status = adopt_entries(file, entries, count, 8 + header_bytes);
@@ -288,7 +301,8 @@ int safetensors_to_float(const struct safetensor *tensor, float *out)
 {
 	const struct type_row *row = &types[tensor->type];
 	if (!row->kind)
-		return error_set(STATUS_DATA, "tensor %s: elements of type %s, floats expected", tensor->name, row->name);
+		return error_set(STATUS_DATA, "tensor %s: elements of type %s, floats expected", tensor->name,
+			row->name);
 	element_to_float(row->kind, row->size, false, tensor->data, tensor->bytes / (size_t)row->size, out);
 	return STATUS_OK;
 }

@@ -60,7 +60,8 @@ char *safetensors_shard_name(const char *stem, int shard, int shards)
 }
 
 /* {"metadata": {"total_size": ...}, "weight_map": {...}}; NULL with a message. */
-static json_t *make_index(const char *stem, const struct safetensor *tensor, size_t count, const int *shard, int shards)
+static json_t *make_index(
+	const char *stem, const struct safetensor *tensor, size_t count, const int *shard, int shards)
 {
 	uint64_t total = 0;
 	json_t *map = json_object();
@@ -69,21 +70,23 @@ static json_t *make_index(const char *stem, const struct safetensor *tensor, siz
 		total += tensor[i].bytes;
 		if (!name || json_object_set_new(map, tensor[i].name, json_string(name))) {
 			if (name)
-				error_set(STATUS_FAILURE, "tensor %s: cannot be put into an index", tensor[i].name);
+				error_set(STATUS_FAILURE, "tensor %s: cannot be put into an index",
+					tensor[i].name);
 			free(name);
 			json_decref(map);
 			return NULL;
 		}
 		free(name);
 	}
-	json_t *root = json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)total, "weight_map", map);
+	json_t *root =
+		json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)total, "weight_map", map);
 	if (!root)
 		error_set(STATUS_FAILURE, "out of memory");
 	return root;
 }
 
-int safetensors_index(const char *stem, const struct safetensor *tensor, size_t count, const int *shard, int shards, char **json,
-	size_t *bytes)
+int safetensors_index(const char *stem, const struct safetensor *tensor, size_t count, const int *shard,
+	int shards, char **json, size_t *bytes)
 {
 	struct text out = {0};
 	json_t *root = make_index(stem, tensor, count, shard, shards);
@@ -101,8 +104,8 @@ int safetensors_index(const char *stem, const struct safetensor *tensor, size_t 
 	return status;
 }
 
-int safetensors_publish_index(const char *path, const char *stem, const struct safetensor *tensor, size_t count,
-	const int *shard, int shards)
+int safetensors_publish_index(const char *path, const char *stem, const struct safetensor *tensor,
+	size_t count, const int *shard, int shards)
 {
 	char *json;
 	size_t bytes;
@@ -131,10 +134,12 @@ static int read_map(const char *path, json_t **map)
 		return error_set(STATUS_DATA, "%s: holds no weight_map", path);
 	const char *name;
 	json_t *value;
-	json_object_foreach(*map, name, value) {
+	json_object_foreach(*map, name, value)
+	{
 		const char *shard = json_string_value(value);
 		if (!shard || strchr(shard, '/') || !text_ends(shard, ".safetensors"))
-			return error_set(STATUS_DATA, "%s: tensor %.200s: its shard is not a plain file name", path, name);
+			return error_set(STATUS_DATA, "%s: tensor %.200s: its shard is not a plain file name",
+				path, name);
 	}
 	return STATUS_OK;
 }
@@ -146,9 +151,7 @@ static int list_shards(json_t *map, struct names *shards)
 	const char *name;
 	json_t *value;
 	int status = STATUS_OK;
-	json_object_foreach(map, name, value)
-		if (!status)
-			status = names_add(&all, json_string_value(value));
+	json_object_foreach(map, name, value) if (!status) status = names_add(&all, json_string_value(value));
 	names_sort(&all);
 	for (size_t i = 0; i < all.count && !status; i++)
 		if (!i || strcmp(all.name[i - 1], all.name[i]))
@@ -158,13 +161,15 @@ static int list_shards(json_t *map, struct names *shards)
 }
 
 /* Each tensor of the shard must be mapped to it; *found counts them. */
-static int check_shard(json_t *map, const char *path, const char *shard, const struct safetensors *file, size_t *found)
+static int check_shard(
+	json_t *map, const char *path, const char *shard, const struct safetensors *file, size_t *found)
 {
 	for (size_t i = 0; i < file->count; i++) {
 		const char *name = file->tensor[i].name;
 		const char *mapped = json_string_value(json_object_get(map, name));
 		if (!mapped || strcmp(mapped, shard))
-			return error_set(STATUS_DATA, "%s: tensor %.200s: the index does not place it here", path, name);
+			return error_set(STATUS_DATA, "%s: tensor %.200s: the index does not place it here",
+				path, name);
 		++*found;
 	}
 	return STATUS_OK;
@@ -236,7 +241,8 @@ static int read_single(const char *path, struct safetensors **files, int *count)
 	return STATUS_OK;
 }
 
-int safetensors_read_directory(const char *directory, const char *stem, struct safetensors **files, int *count)
+int safetensors_read_directory(
+	const char *directory, const char *stem, struct safetensors **files, int *count)
 {
 	struct text name = {0};
 	*files = NULL;
@@ -249,8 +255,9 @@ int safetensors_read_directory(const char *directory, const char *stem, struct s
 		text_add(&name, ".index.json");
 		status = text_check(&name);
 		if (!status && !file_exists(name.data))
-			status = error_set(STATUS_NO_INPUT, "%s/%s.safetensors: there is neither this file nor its index",
-				directory, stem);
+			status = error_set(STATUS_NO_INPUT,
+				"%s/%s.safetensors: there is neither this file nor its index", directory,
+				stem);
 		else if (!status)
 			status = read_indexed(name.data, files, count);
 	}

@@ -12,7 +12,8 @@
 /* The writer's order: by type as the enumeration stands, then by the bytes of the name. */
 static int compare_written(const void *a, const void *b)
 {
-	const struct safetensor *x = *(const struct safetensor *const *)a, *y = *(const struct safetensor *const *)b;
+	const struct safetensor *x = *(const struct safetensor *const *)a,
+				*y = *(const struct safetensor *const *)b;
 	if (x->type != y->type)
 		return x->type < y->type ? -1 : 1;
 	return strcmp(x->name, y->name);
@@ -20,12 +21,13 @@ static int compare_written(const void *a, const void *b)
 
 static int compare_named(const void *a, const void *b)
 {
-	return strcmp((*(const struct safetensor *const *)a)->name, (*(const struct safetensor *const *)b)->name);
+	return strcmp(
+		(*(const struct safetensor *const *)a)->name, (*(const struct safetensor *const *)b)->name);
 }
 
 /* Pointers to the tensors, sorted; owned by the caller. */
-static const struct safetensor **sort_tensors(const struct safetensor *tensor, size_t count,
-	int (*compare)(const void *, const void *))
+static const struct safetensor **sort_tensors(
+	const struct safetensor *tensor, size_t count, int (*compare)(const void *, const void *))
 {
 	const struct safetensor **sorted = memory_new(count, sizeof *sorted);
 	if (!sorted)
@@ -44,7 +46,8 @@ static int check_tensor(const struct safetensor *tensor)
 	for (int i = 0; i < tensor->dims && !bad; i++)
 		bad = tensor->dim[i] < 0 || size_multiply(bytes, (size_t)tensor->dim[i], &bytes);
 	if (bad || bytes != tensor->bytes)
-		return error_set(STATUS_FAILURE, "tensor %s: %zu bytes do not fit its shape", tensor->name, tensor->bytes);
+		return error_set(STATUS_FAILURE, "tensor %s: %zu bytes do not fit its shape", tensor->name,
+			tensor->bytes);
 	return STATUS_OK;
 }
 
@@ -119,8 +122,8 @@ static int make_header(const struct safetensor **sorted, size_t count, char **he
 }
 
 /* Checks and sorts the tensors (array owned by the caller) and makes the header. */
-static int prepare(const struct safetensor *tensor, size_t count, const struct safetensor ***sorted, char **header,
-	size_t *bytes)
+static int prepare(const struct safetensor *tensor, size_t count, const struct safetensor ***sorted,
+	char **header, size_t *bytes)
 {
 	int status = check_names(tensor, count);
 	for (size_t i = 0; i < count && !status; i++)
@@ -139,8 +142,8 @@ int safetensors_header(const struct safetensor *tensor, size_t count, char **hea
 	return status;
 }
 
-static int write_file(struct publish *publish, const char *path, const struct safetensor **sorted, size_t count,
-	const char *header, size_t header_bytes)
+static int write_file(struct publish *publish, const char *path, const struct safetensor **sorted,
+	size_t count, const char *header, size_t header_bytes)
 {
 	int status = publish_open(publish, path);
 	if (!status)
@@ -151,7 +154,8 @@ static int write_file(struct publish *publish, const char *path, const struct sa
 	return status ? status : publish_commit(publish);
 }
 
-int safetensors_publish(const char *path, const struct safetensor *tensor, size_t count, uint32_t *crc, uint64_t *bytes)
+int safetensors_publish(
+	const char *path, const struct safetensor *tensor, size_t count, uint32_t *crc, uint64_t *bytes)
 {
 	const struct safetensor **sorted = NULL;
 	struct publish publish = {0};

@@ -14,12 +14,12 @@
 #include <stdbool.h>
 
 struct tar_member {
-	const char *name;     /* without leading "./"; borrowed until the next member */
-	char type;            /* 'f' file, 'd' directory, 'l' symbolic link, 'h' hard link */
-	const char *target;   /* of links */
+	const char *name;   /* without leading "./"; borrowed until the next member */
+	char type;          /* 'f' file, 'd' directory, 'l' symbolic link, 'h' hard link */
+	const char *target; /* of links */
 	uint64_t bytes;
-	unsigned mode;        /* permission bits alone: no set-user-id */
-	int64_t modified;     /* seconds since 1970 */
+	unsigned mode;    /* permission bits alone: no set-user-id */
+	int64_t modified; /* seconds since 1970 */
 };
 struct tar_reader;
 int tar_open(const char *path, struct tar_reader **reader);
@@ -39,7 +39,8 @@ struct tar_writer {
 	void *context;
 	int64_t modified; /* mtime of every member */
 };
-int tar_write_file(struct tar_writer *writer, const char *name, bool executable, const void *data, size_t bytes);
+int tar_write_file(
+	struct tar_writer *writer, const char *name, bool executable, const void *data, size_t bytes);
 int tar_write_link(struct tar_writer *writer, const char *name, const char *target);
 int tar_write_directory(struct tar_writer *writer, const char *name);
 int tar_finish(struct tar_writer *writer);

@@ -12,7 +12,8 @@ enum { BLOCK = 512, NAME = 100, PREFIX = 155 };
 #define OCTAL_LIMIT 077777777777ull /* of the fields of 12 bytes */
 
 struct ustar {
-	char name[NAME], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, link[NAME], magic[6], version[2];
+	char name[NAME], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, link[NAME],
+		magic[6], version[2];
 	char user[32], group[32], major[8], minor[8], prefix[PREFIX], rest[12];
 };
 _Static_assert(sizeof(struct ustar) == BLOCK, "a header is one block");
@@ -122,7 +123,8 @@ static int write_extended(struct tar_writer *writer, const struct header *header
 	if (!status)
 		status = text_check(&name);
 	if (!status && records.length) {
-		struct header extended = {.name = name.data, .type = 'x', .mode = 0644, .bytes = records.length};
+		struct header extended = {
+			.name = name.data, .type = 'x', .mode = 0644, .bytes = records.length};
 		status = write_header_block(writer, &extended);
 		if (!status)
 			status = write_padded(writer, records.data, records.length);
@@ -141,7 +143,8 @@ static int write_header(struct tar_writer *writer, struct header header)
 	return status ? status : write_header_block(writer, &header);
 }
 
-int tar_write_file(struct tar_writer *writer, const char *name, bool executable, const void *data, size_t bytes)
+int tar_write_file(
+	struct tar_writer *writer, const char *name, bool executable, const void *data, size_t bytes)
 {
 	struct header header = {.name = name, .type = '0', .mode = executable ? 0755 : 0644, .bytes = bytes};
 	int status = write_header(writer, header);
@@ -150,7 +153,8 @@ int tar_write_file(struct tar_writer *writer, const char *name, bool executable,
 
 int tar_write_link(struct tar_writer *writer, const char *name, const char *target)
 {
-	return write_header(writer, (struct header){.name = name, .target = target, .type = '2', .mode = 0777});
+	return write_header(
+		writer, (struct header){.name = name, .target = target, .type = '2', .mode = 0777});
 }
 
 int tar_write_directory(struct tar_writer *writer, const char *name)
@@ -159,7 +163,8 @@ int tar_write_directory(struct tar_writer *writer, const char *name)
 	text_format(&slashed, "%s/", name);
 	int status = text_check(&slashed);
 	if (!status)
-		status = write_header(writer, (struct header){.name = slashed.data, .type = '5', .mode = 0755});
+		status = write_header(
+			writer, (struct header){.name = slashed.data, .type = '5', .mode = 0755});
 	text_release(&slashed);
 	return status;
 }

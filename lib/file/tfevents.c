@@ -20,9 +20,22 @@ enum { FLUSH_BYTES = 256 * 1024, NAME_TRIES = 1000 };
 #define SECONDS_LIMIT 9999999999ll /* ten digits: names must sort as the numbers do */
 
 /* Field numbers of the messages. */
-enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION_LOG = 7 };
+enum {
+	EVENT_WALL_TIME = 1,
+	EVENT_STEP = 2,
+	EVENT_FILE_VERSION = 3,
+	EVENT_SUMMARY = 5,
+	EVENT_SESSION_LOG = 7
+};
 enum { SESSION_STATUS = 1, SESSION_START = 1 };
-enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_IMAGE = 4, VALUE_TENSOR = 8, VALUE_METADATA = 9 };
+enum {
+	SUMMARY_VALUE = 1,
+	VALUE_TAG = 1,
+	VALUE_SIMPLE = 2,
+	VALUE_IMAGE = 4,
+	VALUE_TENSOR = 8,
+	VALUE_METADATA = 9
+};
 enum { IMAGE_HEIGHT = 1, IMAGE_WIDTH = 2, IMAGE_COLOURS = 3, IMAGE_ENCODED = 4 };
 enum { TENSOR_TYPE = 1, TENSOR_SHAPE = 2, TENSOR_STRING = 8, TYPE_STRING = 7 };
 enum { METADATA_PLUGIN = 1, PLUGIN_NAME = 1 };
@@ -106,12 +119,13 @@ int tfevents_scalar(struct tfevents *events, int64_t step, const char *tag, doub
 	return add_value(events, step, &message);
 }
 
-int tfevents_image(struct tfevents *events, int64_t step, const char *tag, int width, int height, const void *png,
-	size_t bytes)
+int tfevents_image(struct tfevents *events, int64_t step, const char *tag, int width, int height,
+	const void *png, size_t bytes)
 {
 	enum { COLOUR_TYPE_AT = 25, COLOUR_TYPE_GREY = 0, GREY = 1, RGB = 3 };
 	struct text message = {0}, image = {0};
-	bool grey = bytes > COLOUR_TYPE_AT && ((const unsigned char *)png)[COLOUR_TYPE_AT] == COLOUR_TYPE_GREY;
+	bool grey =
+		bytes > COLOUR_TYPE_AT && ((const unsigned char *)png)[COLOUR_TYPE_AT] == COLOUR_TYPE_GREY;
 	protobuf_integer(&image, IMAGE_HEIGHT, height);
 	protobuf_integer(&image, IMAGE_WIDTH, width);
 	protobuf_integer(&image, IMAGE_COLOURS, grey ? GREY : RGB);
@@ -162,7 +176,8 @@ static int choose_seconds(const char *directory, int64_t *seconds)
 	for (size_t i = 0; i < names.count && !status; i++) {
 		int64_t taken = seconds_of_name(names.name[i]);
 		if (taken >= SECONDS_LIMIT)
-			status = error_set(STATUS_DATA, "%s/%s: no event file can be named behind it; remove it", directory,
+			status = error_set(STATUS_DATA,
+				"%s/%s: no event file can be named behind it; remove it", directory,
 				names.name[i]);
 		else if (taken >= *seconds)
 			*seconds = taken + 1;
@@ -180,13 +195,14 @@ static int create_file(struct tfevents *events, const char *directory)
 	gethostname(host, sizeof host - 1);
 	for (int counter = 0; counter < NAME_TRIES; counter++) {
 		struct text path = {0};
-		text_format(&path, "%s/events.out.tfevents.%010lld.%s.%ld.%d", directory, (long long)seconds, host,
-			(long)getpid(), counter);
+		text_format(&path, "%s/events.out.tfevents.%010lld.%s.%ld.%d", directory, (long long)seconds,
+			host, (long)getpid(), counter);
 		free(events->path);
 		events->path = text_take(&path);
 		if (!events->path)
 			return error_status();
-		events->descriptor = open(events->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+		events->descriptor =
+			open(events->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
 		if (events->descriptor >= 0)
 			return STATUS_OK;
 		if (errno != EEXIST)

@@ -17,8 +17,8 @@ int tfevents_open(const char *directory, int64_t first_step, struct tfevents **e
 const char *tfevents_name(const struct tfevents *events); /* base name */
 int tfevents_scalar(struct tfevents *events, int64_t step, const char *tag, double value);
 /* `png` is a whole PNG file of that size, grey or RGB. */
-int tfevents_image(struct tfevents *events, int64_t step, const char *tag, int width, int height, const void *png,
-	size_t bytes);
+int tfevents_image(struct tfevents *events, int64_t step, const char *tag, int width, int height,
+	const void *png, size_t bytes);
 int tfevents_text(struct tfevents *events, int64_t step, const char *tag, const char *markdown);
 int tfevents_flush(struct tfevents *events); /* writes what was added, so that readers see it */
 /* Flush and fsync; *bytes is the file's length. */

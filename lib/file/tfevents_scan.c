@@ -37,7 +37,8 @@ static int scan_value(struct scan *scan, int64_t step, struct protobuf_reader me
 	while (!protobuf_next(&message, &field, &found) && found) {
 		if (field.number == 1 && field.type == PROTOBUF_BYTES) {
 			text_clear(&scan->tag);
-			text_append(&scan->tag, (const char *)field.in.at, (size_t)(field.in.end - field.in.at));
+			text_append(
+				&scan->tag, (const char *)field.in.at, (size_t)(field.in.end - field.in.at));
 		} else if (field.number == 2 && field.type == PROTOBUF_FIXED32) {
 			float simple;
 			uint32_t bits = (uint32_t)field.value;
