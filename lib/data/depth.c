@@ -11,9 +11,6 @@
 #include "base/memory.h"
 #include "data/depth_layout.h"
 #include "file/image.h"
-#include "file/npy.h"
-
-#define FILE_LIMIT ((size_t)2 << 30) /* bytes of an image or depth file */
 
 static const struct depth_layout *const layouts[] = {
 	&depth_layout_plain, &depth_layout_nyu, &depth_layout_kitti};
@@ -167,113 +164,33 @@ void depth_range(const struct depth_dataset *dataset, double *minimum, double *m
 	*maximum = dataset->options.maximum;
 }
 
-/* ---- depth files ---- */
-
-static int metres_of_integers(
-	const struct depth_dataset *dataset, const char *path, const struct image *image, float *depth)
+/* Infinity is "nothing measured" in some datasets; NaN comes from broken conversions as often as from holes. */
+static int check_floats(const char *path, struct depth_raster *raster)
 {
-	double scale = dataset->options.scale > 0 ? dataset->options.scale : dataset->layout->scale;
-	size_t count = (size_t)image->width * (size_t)image->height;
-	const uint16_t *value = image->data;
+	size_t width = (size_t)raster->width, count = (size_t)raster->height * width;
 
-	if (image->bits != 16 || image->channels != 1)
-		return error_set(STATUS_DATA, "%s: depth must be 16-bit grey", path);
-#pragma omp simd
-	for (size_t i = 0; i < count; i++)
-		depth[i] = (float)(value[i] / scale);
-	if (dataset->layout->full_scale_invalid)
-		for (size_t i = 0; i < count; i++)
-			depth[i] = value[i] == 65535 ? 0 : depth[i];
-	return STATUS_OK;
-}
-
-/* Infinity is "nothing measured" in some datasets; NaN comes from broken conversions as often as from holes.
- */
-static int metres_of_floats(const struct depth_dataset *dataset, const char *path, const struct npy *array,
-	int width, float *depth)
-{
-	double scale = dataset->options.scale > 0 ? dataset->options.scale : 1;
-
-	for (size_t i = 0; i < array->count; i++) {
-		float value = (float)(array->data[i] / scale);
-
-		if (isnan(value))
+	for (size_t i = 0; i < count; i++) {
+		if (isnan(raster->value[i]))
 			return error_set(STATUS_DATA,
 				"%s: NaN at row %zu, column %zu (write 0 where nothing was measured)", path,
-				i / (size_t)width, i % (size_t)width);
-		depth[i] = isinf(value) ? 0 : value;
+				i / width, i % width);
+		if (isinf(raster->value[i]))
+			raster->value[i] = 0;
 	}
 	return STATUS_OK;
 }
 
-/* Height and width of [H,W], [1,H,W] or [H,W,1]. */
-static int npy_size(const char *path, const struct npy *array, int *height, int *width)
+static int read_depth(const struct depth_dataset *dataset, const char *path, struct depth_raster *raster)
 {
-	const int64_t *dim = array->dim;
+	double given = dataset->options.scale;
+	struct depth_coding coding = {
+		.integer_scale = given > 0 ? given : dataset->layout->scale,
+		.float_scale = given > 0 ? given : 1,
+		.full_scale_invalid = dataset->layout->full_scale_invalid,
+	};
+	int status = depth_raster_read(path, &coding, raster);
 
-	if (array->dims == 3 && dim[0] == 1)
-		dim++;
-	else if (array->dims != 2 && !(array->dims == 3 && dim[2] == 1))
-		return error_set(STATUS_DATA, "%s: the array is not [height,width]", path);
-	if (dim[0] < 1 || dim[1] < 1 || (uint64_t)dim[0] > IMAGE_LIMIT || (uint64_t)dim[1] > IMAGE_LIMIT ||
-		array->count > IMAGE_LIMIT)
-		return error_set(
-			STATUS_DATA, "%s: bad size %lldx%lld", path, (long long)dim[1], (long long)dim[0]);
-	*height = (int)dim[0];
-	*width = (int)dim[1];
-	return STATUS_OK;
-}
-
-struct raster {
-	int height, width;
-	float *value; /* owned */
-};
-
-static int decode_npy(const struct depth_dataset *dataset, const char *path, const char *data, size_t bytes,
-	struct raster *raster)
-{
-	struct npy array = {0};
-	int status = npy_decode(path, data, bytes, &array);
-
-	if (!status)
-		status = npy_size(path, &array, &raster->height, &raster->width);
-	if (!status) {
-		raster->value = memory_new(array.count, sizeof *raster->value);
-		status = raster->value ? metres_of_floats(dataset, path, &array, raster->width, raster->value)
-				       : error_status();
-	}
-	npy_release(&array);
-	return status;
-}
-
-static int decode_integers(const struct depth_dataset *dataset, const char *path, const char *data,
-	size_t bytes, struct raster *raster)
-{
-	struct image image = {0};
-	int status = image_decode_depth16(path, data, bytes, &image);
-
-	if (!status) {
-		raster->height = image.height;
-		raster->width = image.width;
-		raster->value = memory_new((size_t)image.height * (size_t)image.width, sizeof *raster->value);
-		status = raster->value ? metres_of_integers(dataset, path, &image, raster->value)
-				       : error_status();
-	}
-	image_release(&image);
-	return status;
-}
-
-static int read_depth(const struct depth_dataset *dataset, const char *path, struct raster *raster)
-{
-	char *data = NULL;
-	size_t bytes = 0;
-	int status = file_read(path, FILE_LIMIT, &data, &bytes);
-
-	if (!status)
-		status = (bytes > 6 && memcmp(data, "\x93NUMPY", 6) == 0 ? decode_npy : decode_integers)(
-			dataset, path, data, bytes, raster);
-	free(data);
-	return status;
+	return status || !raster->floats ? status : check_floats(path, raster);
 }
 
 /* ---- samples ---- */
@@ -352,7 +269,7 @@ static int read_image(const char *path, struct depth_sample *sample)
 static int join_depth(
 	const struct depth_dataset *dataset, const char *rgb, const char *path, struct depth_sample *sample)
 {
-	struct raster raster = {0};
+	struct depth_raster raster = {0};
 	int status = read_depth(dataset, path, &raster);
 
 	if (!status && sample->rgb && (raster.width != sample->width || raster.height != sample->height))

@@ -85,6 +85,10 @@ int depth_read_any(const struct depth_dataset *dataset, size_t i, struct depth_s
  * NULL). */
 int depth_missing(const struct depth_dataset *dataset, size_t *count, char **first);
 
+/* A prediction: an npy as it is, or a 16-bit PNG as value / 65535. *value (owned by the caller) is [height,width]; it may hold
+ * values that are not finite. */
+int depth_prediction_read(const char *path, int *height, int *width, float **value);
+
 /* The normaliser (spec/marigold.md section 4.1): low and high quantiles of valid depth with the original's
  * numerics, then (d - lo) / (hi - lo) * 2 - 1, clamped to [-1,1]; invalid pixels become +1 (far; flaw F14
  * fixed) unless `original`. `mask` may be NULL (all valid). `out` may be `depth`. STATUS_DATA when nothing is

@@ -52,6 +52,19 @@ int depth_entries_read(const struct depth_layout *layout, const struct depth_opt
 int depth_entries_discover(const struct depth_layout *layout, const struct depth_options *options,
 	struct depth_entries *entries);
 
+/* How stored numbers become metres: divided by the scale of their kind. */
+struct depth_coding {
+	double integer_scale, float_scale;
+	bool full_scale_invalid; /* the stored integer 65535 becomes 0 */
+};
+struct depth_raster {
+	int height, width;
+	float *value; /* owned; NULL after a failure */
+	bool floats;  /* from an npy: may hold values that are not finite */
+};
+/* A 16-bit PNG or PGM, or a numeric npy of [H,W], [1,H,W] or [H,W,1]; told apart by the first bytes. */
+int depth_raster_read(const char *path, const struct depth_coding *coding, struct depth_raster *raster);
+
 /* Naming rules shared by layouts. */
 bool depth_pair_siblings(const char *rgb, struct text *depth); /* DIR/rgb_X, DIR/color_X: DIR/depth_X */
 void depth_prediction_id(const char *base, struct text *name); /* pred_ + name */
