@@ -34,6 +34,7 @@ LIB_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*/*.c))
 NAMES = $(patsubst bin/%.c,%,$(wildcard bin/*.c))
 PROGRAMS = $(NAMES:%=$(BINDIR)/%)
 TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*.c))
+SUPPORT_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
 SHIMS = $(patsubst tests/shim/%.c,$(BUILD)/tests/%.so,$(wildcard tests/shim/*.c))
 FUZZ_PARTS = $(filter-out %/libfuzzer.c,$(wildcard tests/parsers/*.c))
 CUDA_SOURCES = $(wildcard cuda/*.cu)
@@ -44,6 +45,9 @@ tests: $(TESTS) $(SHIMS)
 $(BUILD)/libnightshift.a: $(LIB_OBJECTS)
 	@rm -f $@
 	ar rcs $@ $^
+$(BUILD)/tests/support.a: $(SUPPORT_OBJECTS)
+	@rm -f $@
+	ar rcs $@ $^
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_AUTO) $(CPPFLAGS) $(CFLAGS_AUTO) $(CFLAGS_$(*F)) $(CFLAGS) -MMD -MP -c $< -o $@
@@ -51,7 +55,7 @@ $(PROGRAMS): $(BINDIR)/%: $(BUILD)/bin/%.o $(BUILD)/libnightshift.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $^ $(LDLIBS) $(LDLIBS_EXTRA) -o $@
 $(BUILD)/tests/fuzz: $(FUZZ_PARTS:%.c=$(BUILD)/%.o)
-$(TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libnightshift.a
+$(TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/support.a $(BUILD)/libnightshift.a
 	$(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) $(LDLIBS_EXTRA) -o $@
 $(BUILD)/tests/%.so: tests/shim/%.c Makefile
 	@mkdir -p $(@D)

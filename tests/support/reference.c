@@ -205,7 +205,7 @@ static int reference_update(struct device *device, const struct update_call *cal
 			m[i] = rule->beta1 * m[i] + (1 - rule->beta1) * g;
 			v[i] = rule->beta2 * v[i] + (1 - rule->beta2) * g * g;
 			value[i] -= call->scalars->learning_rate * (m[i] / correction1) /
-				(sqrt(v[i] / correction2) + rule->epsilon);
+				    (sqrt(v[i] / correction2) + rule->epsilon);
 		} else {
 			if (m)
 				g = m[i] = rule->momentum * m[i] + g;

@@ -21,8 +21,8 @@ struct tap {
 };
 
 /* Calls `each` for every pair of an output element and an input element under the kernel. */
-static void visit_taps(const struct convolution *c, const struct tensor *x, const struct tensor *y, double **data,
-	void (*each)(const struct tap *tap, double **data))
+static void visit_taps(const struct convolution *c, const struct tensor *x, const struct tensor *y,
+	double **data, void (*each)(const struct tap *tap, double **data))
 {
 	int64_t in = channels(x), out = channels(y), group_in = in / c->groups, group_out = out / c->groups;
 
@@ -31,7 +31,8 @@ static void visit_taps(const struct convolution *c, const struct tensor *x, cons
 		int64_t n = p / out / y->dim[2] / y->dim[1];
 
 		for (int64_t q = 0; q < c->kernel[0] * c->kernel[1] * group_in; q++) {
-			int64_t i = q % group_in, kx = q / group_in % c->kernel[1], ky = q / group_in / c->kernel[1];
+			int64_t i = q % group_in, kx = q / group_in % c->kernel[1],
+				ky = q / group_in / c->kernel[1];
 			int64_t h = row * c->stride[0] + ky - c->pad_before[0];
 			int64_t w = column * c->stride[1] + kx - c->pad_before[1];
 			struct tap tap = {.w = q * out + o, .y = p, .o = o};
@@ -73,18 +74,21 @@ static void sum_bias(const struct tensor *dy, const double *in, double *bias)
 
 static void convolution(const struct call *call, double **in, double **out)
 {
-	visit_taps(&call->node->convolution, call->in[0], call->out[0], (double *[]){in[0], in[1], out[0]}, forward_tap);
+	visit_taps(&call->node->convolution, call->in[0], call->out[0], (double *[]){in[0], in[1], out[0]},
+		forward_tap);
 	add_bias(call->out[0], in[2], out[0]);
 }
 
 static void convolution_data(const struct call *call, double **in, double **out)
 {
-	visit_taps(&call->node->convolution, call->out[0], call->in[0], (double *[]){in[0], in[1], out[0]}, data_tap);
+	visit_taps(&call->node->convolution, call->out[0], call->in[0], (double *[]){in[0], in[1], out[0]},
+		data_tap);
 }
 
 static void convolution_weight(const struct call *call, double **in, double **out)
 {
-	visit_taps(&call->node->convolution, call->in[0], call->in[1], (double *[]){in[0], in[1], out[0]}, weight_tap);
+	visit_taps(&call->node->convolution, call->in[0], call->in[1], (double *[]){in[0], in[1], out[0]},
+		weight_tap);
 	sum_bias(call->in[1], in[1], out[1]);
 }
 
@@ -204,7 +208,8 @@ static void geglu_backward(const struct call *call, double **in, double **out)
 /* ---- norms: elements of one statistic are those of a sample (or row) and a group of channels ---- */
 
 struct norm {
-	int64_t outer, positions, channels, width; /* samples or rows, positions in each, channels, channels a group */
+	int64_t outer, positions, channels,
+		width; /* samples or rows, positions in each, channels, channels a group */
 };
 
 static struct norm group_norm_of(const struct call *call)
@@ -232,7 +237,8 @@ static int64_t statistic(const struct norm *norm, int64_t p)
 	return sample * (norm->channels / norm->width) + group;
 }
 
-static void norm_forward(const struct call *call, const struct norm *norm, enum activation act, double **in, double **out)
+static void norm_forward(
+	const struct call *call, const struct norm *norm, enum activation act, double **in, double **out)
 {
 	int64_t all = norm->outer * norm->positions * norm->channels;
 	int64_t statistics = norm->outer * norm->channels / norm->width;
@@ -319,7 +325,8 @@ static struct attention attention_of(const struct call *call)
 	const struct tensor *q = call->in[0], *k = call->in[1];
 	int64_t heads = call->node->attention.heads, size = q->dim[2] / heads;
 
-	return (struct attention){q->dim[0], q->dim[1], k->dim[1], q->dim[2], heads, size, 1 / sqrt((double)size)};
+	return (struct attention){
+		q->dim[0], q->dim[1], k->dim[1], q->dim[2], heads, size, 1 / sqrt((double)size)};
 }
 
 /* First element of a token's part for one head. */
@@ -451,7 +458,9 @@ static int64_t nearest(const struct tensor *large, const struct tensor *small, i
 	int64_t c = channels(large), w = large->dim[2], h = large->dim[1];
 	int64_t column = p / c % w, row = p / c / w % h, n = p / c / w / h;
 
-	return ((n * small->dim[1] + row * small->dim[1] / h) * small->dim[2] + column * small->dim[2] / w) * c + p % c;
+	return ((n * small->dim[1] + row * small->dim[1] / h) * small->dim[2] + column * small->dim[2] / w) *
+		       c +
+	       p % c;
 }
 
 static void upsample(const struct call *call, double **in, double **out)
