@@ -68,7 +68,7 @@ static int predict_set(const struct task_kind *kind, struct task_predictor *pred
 static int predict_all(const struct run *run, const struct task_kind *kind, struct task_predictor *predictor,
 	const struct checkpoint *checkpoint)
 {
-	char *settings = kind->predictor_settings(predictor);
+	char *settings = kind->predictor_settings(run);
 	struct predictions_info info = {.step = checkpoint->step, .settings = settings};
 	bool skip_bad = config_bool(run->config, "data.skip");
 	int status = settings ? 0 : STATUS_FAILURE;

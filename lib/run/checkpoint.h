@@ -97,6 +97,8 @@ int checkpoint_best_write(const struct shift *shift, int64_t step, const char *m
 int checkpoint_best_read(const struct run *run, bool *found, int64_t *step, char metric[64], double *value);
 /* Digest of the published step-S (CRC-32C of MANIFEST's model/ lines, 8 hex digits), from MANIFEST alone. */
 int checkpoint_digest(const struct run *run, int64_t step, char digest[16]);
+/* Step and digest of the one that checkpoint_open() tries first, from MANIFESTs alone (their files are not read). */
+int checkpoint_newest(const struct run *run, const char *which, int64_t *step, char digest[16]);
 /* Verifies a checkpoint directory against its MANIFEST: STATUS_DATA names the first bad file. */
 int checkpoint_verify(const char *directory);
 

@@ -387,6 +387,39 @@ int checkpoint_open(const struct run *run, const char *which, struct checkpoint 
 	return status;
 }
 
+int checkpoint_newest(const struct run *run, const char *which, int64_t *step, char digest[16])
+{
+	struct checkpoint_entry *entries = NULL;
+	size_t count = 0;
+	int64_t wanted;
+	bool found = false;
+	int status = parse_which(run, which, &wanted);
+	if (!status)
+		status = checkpoint_list(run, &entries, &count);
+	for (size_t i = 0; i < count && !status && !found; i++) {
+		struct manifest manifest = {0};
+		if (wanted >= 0 && entries[i].step != wanted)
+			continue;
+		char *path = checkpoint_name(run, entries[i].kind, entries[i].step, "");
+		status = path ? manifest_read(path, &manifest) : error_status();
+		found = !status;
+		if (found) {
+			*step = entries[i].step;
+			snprintf(digest, 16, "%08x", manifest.crc_model);
+		} else if (checkpoint_is_damage(status)) {
+			status = STATUS_OK;
+		}
+		manifest_release(&manifest);
+		free(path);
+	}
+	free(entries);
+	if (status || found)
+		return status;
+	if (wanted >= 0)
+		return error_set(STATUS_NO_INPUT, "%s/checkpoints: there is none of step %lld", run->path, (long long)wanted);
+	return error_set(STATUS_NO_INPUT, "%s: has no checkpoint yet; train it first", run->path);
+}
+
 /* All safetensors files below a directory, in byte order. */
 static int read_loose(const char *directory, int depth, struct checkpoint *checkpoint)
 {

@@ -16,7 +16,7 @@ int depth_predictor_open(const struct run *run, struct device *device, const cha
 int depth_predictor_prepare(struct task_predictor *predictor);
 const char *depth_predictor_set(const struct task_predictor *predictor, size_t set);
 int64_t depth_predictor_samples(const struct task_predictor *predictor, size_t set);
-char *depth_predictor_settings(const struct task_predictor *predictor);
+char *depth_predictor_settings(const struct run *run);
 int depth_predictor_predict(struct task_predictor *predictor, size_t set, int64_t sample, const char *directory);
 void depth_predictor_close(struct task_predictor *predictor);
 

@@ -98,12 +98,12 @@ int64_t depth_predictor_samples(const struct task_predictor *out, size_t set)
 	return (int64_t)depth_count(((const struct depth_predictor *)out->state)->set[set].data);
 }
 
-char *depth_predictor_settings(const struct task_predictor *out)
+char *depth_predictor_settings(const struct run *run)
 {
-	const struct depth_predictor *predictor = out->state;
 	struct text text = {0};
 
-	text_format(&text, "steps %d seed %llu", predictor->steps, (unsigned long long)predictor->seed);
+	text_format(&text, "steps %lld seed %lld", (long long)config_integer(run->config, "predict.steps"),
+		(long long)config_integer(run->config, "seed"));
 	return text_take(&text);
 }
 

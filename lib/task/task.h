@@ -42,7 +42,7 @@ struct task_kind {
 	const char *(*predictor_set)(const struct task_predictor *predictor, size_t set);
 	int64_t (*predictor_samples)(const struct task_predictor *predictor, size_t set);
 	/* One line that names all settings that change predictions ("steps 4 seed 2024"); owned by the caller. */
-	char *(*predictor_settings)(const struct task_predictor *predictor);
+	char *(*predictor_settings)(const struct run *run);
 	/* Predicts one sample and publishes its files below `directory`. Whole files that are there already are left alone. */
 	int (*predict)(struct task_predictor *predictor, size_t set, int64_t sample, const char *directory);
 	void (*predictor_close)(struct task_predictor *predictor);
