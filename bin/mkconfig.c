@@ -17,6 +17,7 @@
 #include "config/config.h"
 #include "config/explain.h"
 #include "config/preset.h"
+#include "config/syntax.h"
 #include "run/run.h"
 #include "run/shift.h"
 
@@ -189,37 +190,55 @@ static int refuse_identity(const struct plan *plan, const struct config_differen
 	return status;
 }
 
-static int append_history(const char *path, const struct config_differences *differences)
+static void history_rows(const struct config_differences *differences, bool header, struct text *out)
 {
 	struct shift_identity identity;
-	struct text rows_text = {0};
 	char now[32];
-	uint64_t size = 0;
 	shift_identity(&identity);
 	clock_text(clock_wall(), now);
-	int status = file_exists(path) ? file_size(path, &size) : STATUS_OK;
-	if (size == 0)
-		text_add(&rows_text, "#time\tjob\tkey\told\tnew\n");
+	if (header)
+		text_add(out, "#time\tjob\tkey\told\tnew\n");
 	for (size_t i = 0; i < differences->count; i++) {
-		text_format(&rows_text, "%s\t%s\t%s\t", now, identity.job, differences->item[i].key);
-		text_field(&rows_text, differences->item[i].before);
-		text_add(&rows_text, "\t");
-		text_field(&rows_text, differences->item[i].after);
-		text_add(&rows_text, "\n");
+		text_format(out, "%s\t%s\t%s\t", now, identity.job, differences->item[i].key);
+		text_field(out, differences->item[i].before);
+		text_add(out, "\t");
+		text_field(out, differences->item[i].after);
+		text_add(out, "\n");
 	}
-	if (!status)
-		status = text_check(&rows_text);
-	int descriptor = status ? -1 : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-	if (!status && descriptor < 0)
-		status = error_errno(0, "%s", path);
-	if (!status)
-		status = file_write_all(descriptor, rows_text.data, rows_text.length, path);
+}
+
+static int append(const char *path, const struct text *text)
+{
+	int descriptor = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+	if (descriptor < 0)
+		return error_errno(0, "%s", path);
+	int status = file_write_all(descriptor, text->data, text->length, path);
 	if (!status && fsync(descriptor) != 0)
 		status = error_errno(0, "%s", path);
-	if (descriptor >= 0)
-		close(descriptor);
-	text_release(&rows_text);
+	if (close(descriptor) != 0 && !status)
+		status = error_errno(0, "%s", path);
 	return status;
+}
+
+/* Whether RUN/config.cfg holds the new text already: the rename may have worked and what follows it failed. */
+static bool is_replaced(const struct plan *plan, const char *canonical)
+{
+	char *data = NULL;
+	size_t bytes = 0;
+	bool same = !file_read(plan->file, SYNTAX_FILE_BYTES, &data, &bytes) && !strcmp(data, canonical);
+	free(data);
+	return same;
+}
+
+/* Takes back what append() wrote, the change not having been made; the message and status of what failed stay. */
+static void undo_history(const struct plan *plan, const char *canonical, const char *path, uint64_t size)
+{
+	char *message = memory_text(error_message());
+	int status = error_status();
+	if (!is_replaced(plan, canonical) && (size > 0 ? file_cut(path, size) : file_remove(path)))
+		warn("%s: holds rows of a change that was not made (%s)", path, error_message());
+	error_set(status, "%s", message ? message : "");
+	free(message);
 }
 
 /* The new text waits complete beside the old one while the change is recorded; then it takes its place. */
@@ -227,15 +246,27 @@ static int replace_config(
 	const struct plan *plan, const struct config *config, const struct config_differences *differences)
 {
 	struct publish publish = {0};
+	struct text rows_text = {0};
+	uint64_t size = 0;
 	char *history = path_join(plan->run, "config.history"), *canonical = config_canonical(config);
 	int status = history && canonical ? publish_open(&publish, plan->file) : error_status();
 	if (!status)
 		status = publish_write(&publish, canonical, strlen(canonical));
-	if (!status)
-		status = append_history(history, differences);
-	if (!status)
-		status = publish_commit(&publish);
+	if (!status && file_exists(history))
+		status = file_size(history, &size);
+	if (!status) {
+		history_rows(differences, size == 0, &rows_text);
+		status = text_check(&rows_text);
+	}
+	if (!status) {
+		status = append(history, &rows_text);
+		if (!status)
+			status = publish_commit(&publish);
+		if (status)
+			undo_history(plan, canonical, history, size);
+	}
 	publish_abandon(&publish);
+	text_release(&rows_text);
 	free(canonical);
 	free(history);
 	return status;

@@ -207,6 +207,8 @@ static const struct {
 	{"task = \"de\npth\";", "bad.cfg:1: this string is not closed"},
 	{"task = \"\\q\";", "unknown escape"},
 	{"task = \"\\x00\";", "unknown escape"},
+	{"\"seed\" = 1;", "bad.cfg:1: a string stands where no value is expected"},
+	{"seed = 1, \"x\";", "a string stands where no value is expected"},
 	{"\n/* a\n\n", "bad.cfg:2: this comment is not closed"},
 	{"batch: {\n", "bad.cfg:2: '}' is missing at the end of the file"},
 	{"batch: { size = 1; ) ;", "')' closes nothing that is open"},

@@ -85,8 +85,17 @@ static size_t escape_length(const struct scan *scan, const char *at)
 	return hex && !(at[2] == '0' && at[3] == '0') ? 4 : 0;
 }
 
+/* Elsewhere libconfig would refuse the string as well, but leave its memory. */
+static bool string_may_stand(const struct scan *scan)
+{
+	bool in_list = scan->depth > 0 && scan->open[scan->depth - 1] != '}';
+	return byte_in(scan->last, "=:([\"") || (scan->last == ',' && in_list);
+}
+
 static int copy_string(struct scan *scan)
 {
+	if (!string_may_stand(scan))
+		return scan_fail(scan, "a string stands where no value is expected");
 	const char *at = scan->at + 1;
 	while (at < scan->end && *at != '"' && *at != '\n' && *at != 0) {
 		size_t length = 1;
@@ -211,17 +220,19 @@ static int take_include(struct scan *scan, char **include)
 	return STATUS_OK;
 }
 
+static bool skip_blank(struct scan *scan)
+{
+	if (!byte_in(*scan->at, " \t\r\n\f"))
+		return false;
+	if (*scan->at == '\n')
+		scan->line++;
+	copy(scan, 1);
+	return true;
+}
+
 static int scan_token(struct scan *scan, char **include)
 {
 	char byte = *scan->at;
-	if (byte == '\n')
-		scan->line++;
-	if (byte_in(byte, " \t\r\n\f=:;,"))
-		return copy(scan, 1), STATUS_OK;
-	if (byte == '#' || starts(scan, "//"))
-		return skip_line_comment(scan), STATUS_OK;
-	if (starts(scan, "/*"))
-		return skip_block_comment(scan);
 	if (byte == '"')
 		return copy_string(scan);
 	if (byte == '@')
@@ -230,14 +241,37 @@ static int scan_token(struct scan *scan, char **include)
 		return open_bracket(scan, byte == '{' ? '}' : byte == '[' ? ']' : ')');
 	if (byte_in(byte, "}])"))
 		return close_bracket(scan);
-	if (byte_in(byte, LETTERS "*"))
-		return copy(scan, span(scan, scan->at, LETTERS DIGITS "-_*")), STATUS_OK;
 	if (byte_in(byte, DIGITS "+-."))
 		return add_number(scan);
+	if (byte_in(byte, LETTERS "*")) {
+		copy(scan, span(scan, scan->at, LETTERS DIGITS "-_*"));
+		return STATUS_OK;
+	}
+	if (byte_in(byte, "=:;,")) {
+		copy(scan, 1);
+		return STATUS_OK;
+	}
 	if (byte > 0x20 && byte < 0x7f)
 		return error_set(STATUS_CONFIG, "%s:%d: unexpected '%c'", scan->path, scan->line, byte);
 	return error_set(
 		STATUS_CONFIG, "%s:%d: unexpected byte 0x%02x", scan->path, scan->line, (unsigned char)byte);
+}
+
+/* One blank, comment or token. */
+static int scan_next(struct scan *scan, char **include)
+{
+	char byte = *scan->at;
+	if (skip_blank(scan))
+		return STATUS_OK;
+	if (byte == '#' || starts(scan, "//")) {
+		skip_line_comment(scan);
+		return STATUS_OK;
+	}
+	if (starts(scan, "/*"))
+		return skip_block_comment(scan);
+	int status = scan_token(scan, include);
+	scan->last = byte;
+	return status;
 }
 
 int scan_segment(struct scan *scan, char **include)
@@ -248,7 +282,7 @@ int scan_segment(struct scan *scan, char **include)
 	for (int line = 1; line < scan->line; line++)
 		text_add(&scan->out, "\n");
 	while (scan->at < scan->end && !*include && !status)
-		status = scan_token(scan, include);
+		status = scan_next(scan, include);
 	if (!status && !*include && scan->depth > 0)
 		status = error_set(STATUS_CONFIG, "%s:%d: '%c' is missing at the end of the file", scan->path,
 			scan->line, scan->open[scan->depth - 1]);

@@ -21,6 +21,7 @@ struct scan {
 	int line;
 	char open[SCAN_DEPTH]; /* closing brackets that are due */
 	int depth;
+	char last;             /* first byte of the last token, 0 at the start */
 	struct text out; /* the segment; the caller releases it */
 };
 /* Starts on `bytes` bytes of a file that lie in memory as long as the scan. */
