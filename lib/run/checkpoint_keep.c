@@ -36,7 +36,8 @@ static int remove_checkpoint(const struct run *run, const struct checkpoint_entr
 
 /* Removes all step-* behind the first `keep` that are good. Nothing goes before the newest good one has been read back from the
  * storage; one that is newer but damaged counts for nothing and stays for its owner to see until its step comes again. */
-static int remove_older(const struct shift *shift, const struct checkpoint_entry *entries, size_t count, int64_t keep)
+static int remove_older(
+	const struct shift *shift, const struct checkpoint_entry *entries, size_t count, int64_t keep)
 {
 	size_t first = 0;
 	int status = STATUS_OK;
@@ -133,11 +134,13 @@ int checkpoint_best_read(const struct run *run, bool *found, int64_t *step, char
 /* The weights of the best before go when the new ones are whole on disk and no other rule keeps them. */
 static int remove_former(const struct shift *shift, const struct best *best)
 {
-	struct checkpoint_entry now = {CHECKPOINT_WEIGHTS, best->step}, former = {CHECKPOINT_WEIGHTS, best->former};
+	struct checkpoint_entry now = {CHECKPOINT_WEIGHTS, best->step},
+				former = {CHECKPOINT_WEIGHTS, best->former};
 	int64_t every = config_integer(shift->run->config, "checkpoint.keep_every");
 	char *path = checkpoint_name(shift->run, former.kind, former.step, "");
 	int status = path ? STATUS_OK : error_status();
-	if (status || !file_exists(path) || best->former == best->step || (every > 0 && best->former % every == 0))
+	if (status || !file_exists(path) || best->former == best->step ||
+		(every > 0 && best->former % every == 0))
 		goto done;
 	status = checkpoint_judge(shift->run, &now, true);
 	if (checkpoint_is_damage(status)) {

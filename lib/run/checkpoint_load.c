@@ -19,7 +19,8 @@ static const char *const kind_names[] = {[CHECKPOINT_STEP] = "step", [CHECKPOINT
 
 char *checkpoint_name(const struct run *run, enum checkpoint_kind kind, int64_t step, const char *suffix)
 {
-	return run_path(run, "checkpoints/%s-%0*lld%s", kind_names[kind], STEP_DIGITS, (long long)step, suffix);
+	return run_path(
+		run, "checkpoints/%s-%0*lld%s", kind_names[kind], STEP_DIGITS, (long long)step, suffix);
 }
 
 /* Exactly the names that checkpoint_name() makes. */
@@ -32,7 +33,8 @@ static bool parse_name(const char *name, struct checkpoint_entry *entry)
 			!text_to_int64(name + length + 1, &entry->step) || entry->step < 0)
 			continue;
 		entry->kind = (enum checkpoint_kind)i;
-		snprintf(canonical, sizeof canonical, "%s-%0*lld", kind_names[i], STEP_DIGITS, (long long)entry->step);
+		snprintf(canonical, sizeof canonical, "%s-%0*lld", kind_names[i], STEP_DIGITS,
+			(long long)entry->step);
 		return !strcmp(canonical, name);
 	}
 	return false;
@@ -122,8 +124,8 @@ static int check_unique(const char *directory, const struct safetensors *files, 
 	for (int i = 1; i < count; i++)
 		for (size_t j = 0; j < files[i].count; j++)
 			if (find(files, i, files[i].tensor[j].name))
-				return error_set(STATUS_DATA, "%s: tensor %.200s stands in two files", directory,
-					files[i].tensor[j].name);
+				return error_set(STATUS_DATA, "%s: tensor %.200s stands in two files",
+					directory, files[i].tensor[j].name);
 	return STATUS_OK;
 }
 
@@ -140,7 +142,8 @@ static struct safetensors *next_file(struct safetensors **files, int count)
 	return &grown[count];
 }
 
-static int read_tensors(const char *directory, const struct manifest_file *file, struct safetensors **files, int *count)
+static int read_tensors(
+	const char *directory, const struct manifest_file *file, struct safetensors **files, int *count)
 {
 	char *data = NULL, *path = path_join(directory, file->path);
 	struct safetensors *next = next_file(files, *count);
@@ -164,7 +167,8 @@ static int read_state(const char *directory, const struct manifest_file *file, s
 }
 
 /* Each file is read once: into place where it is needed, else for its sum (with `all`) or not at all. */
-static int read_member(const char *directory, const struct manifest_file *file, bool all, struct checkpoint *checkpoint)
+static int read_member(
+	const char *directory, const struct manifest_file *file, bool all, struct checkpoint *checkpoint)
 {
 	bool tensors = text_ends(file->path, ".safetensors");
 	if (tensors && text_starts(file->path, "model/"))
@@ -182,10 +186,12 @@ static void set_digest(struct checkpoint *checkpoint, const struct manifest *man
 }
 
 /* Reads a directory by its MANIFEST, which stays with the caller. */
-static int read_directory(const char *directory, bool all, struct manifest *manifest, struct checkpoint *checkpoint)
+static int read_directory(
+	const char *directory, bool all, struct manifest *manifest, struct checkpoint *checkpoint)
 {
 	int status = manifest_read(directory, manifest);
-	if (!status && snprintf(checkpoint->path, sizeof checkpoint->path, "%s", directory) >= (int)sizeof checkpoint->path)
+	if (!status && snprintf(checkpoint->path, sizeof checkpoint->path, "%s", directory) >=
+			       (int)sizeof checkpoint->path)
 		status = error_set(STATUS_FAILURE, "%s: path is too long", directory);
 	for (size_t i = 0; i < manifest->count && !status; i++)
 		status = read_member(directory, &manifest->file[i], all, checkpoint);
@@ -247,7 +253,8 @@ int checkpoint_resume(const struct run *run, struct checkpoint *checkpoint, bool
 	free(entries);
 	if (!status && !*found && seen)
 		status = error_set(STATUS_DATA,
-			"%s/checkpoints: none of its %zu checkpoints can be used (see the warnings); remove the directory to start "
+			"%s/checkpoints: none of its %zu checkpoints can be used (see the warnings); remove "
+			"the directory to start "
 			"from step 0",
 			run->path, seen);
 	return status;
@@ -271,7 +278,8 @@ int checkpoint_verify(const char *directory)
 	return status;
 }
 
-static int judge_state(const struct run *run, const char *directory, const struct manifest *manifest, int64_t step)
+static int judge_state(
+	const struct run *run, const char *directory, const struct manifest *manifest, int64_t step)
 {
 	struct train_state state = {0};
 	int index = manifest_find(manifest, "train.cfg");
@@ -310,11 +318,13 @@ int checkpoint_digest(const struct run *run, int64_t step, char digest[16])
 
 /* ---- for the other programs ---- */
 
-static int open_entry(const struct run *run, const struct checkpoint_entry *entry, struct checkpoint *checkpoint)
+static int open_entry(
+	const struct run *run, const struct checkpoint_entry *entry, struct checkpoint *checkpoint)
 {
 	struct manifest manifest = {0};
 	char *path = checkpoint_name(run, entry->kind, entry->step, "");
-	*checkpoint = (struct checkpoint){.step = entry->step, .weights_only = entry->kind == CHECKPOINT_WEIGHTS};
+	*checkpoint =
+		(struct checkpoint){.step = entry->step, .weights_only = entry->kind == CHECKPOINT_WEIGHTS};
 	int status = path ? read_directory(path, false, &manifest, checkpoint) : error_status();
 	if (status)
 		checkpoint_release(checkpoint);
@@ -347,9 +357,11 @@ static int open_newest(const struct run *run, int64_t step, struct checkpoint *c
 	if (status || found)
 		return status;
 	if (last)
-		return error_set(STATUS_DATA, "%s/checkpoints: none can be used (see the warnings)", run->path);
+		return error_set(
+			STATUS_DATA, "%s/checkpoints: none can be used (see the warnings)", run->path);
 	if (step >= 0)
-		return error_set(STATUS_NO_INPUT, "%s/checkpoints: there is none of step %lld", run->path, (long long)step);
+		return error_set(STATUS_NO_INPUT, "%s/checkpoints: there is none of step %lld", run->path,
+			(long long)step);
 	return error_set(STATUS_NO_INPUT, "%s: has no checkpoint yet; train it first", run->path);
 }
 
@@ -364,7 +376,8 @@ static int parse_which(const struct run *run, const char *which, int64_t *step)
 	if (!strcmp(which, "best")) {
 		int status = checkpoint_best_read(run, &found, step, metric, &value);
 		if (!status && !found)
-			status = error_set(STATUS_NO_INPUT, "%s/checkpoints/best: there is none yet", run->path);
+			status = error_set(
+				STATUS_NO_INPUT, "%s/checkpoints/best: there is none yet", run->path);
 		return status;
 	}
 	if (!text_to_int64(which, step) || *step < 0)
@@ -383,7 +396,8 @@ int checkpoint_open(const struct run *run, const char *which, struct checkpoint 
 			status = open_newest(run, step, checkpoint);
 	}
 	if (status == STATUS_AGAIN)
-		status = error_set(STATUS_NO_INPUT, "%s/checkpoints: they vanish while they are read", run->path);
+		status = error_set(
+			STATUS_NO_INPUT, "%s/checkpoints: they vanish while they are read", run->path);
 	return status;
 }
 
@@ -464,7 +478,8 @@ static int open_foreign(const char *path, struct checkpoint *checkpoint)
 	const char *place = directory ? directory : path;
 	bool found = false;
 	for (size_t i = 0; i < sizeof stems / sizeof *stems && !found && !status; i++) {
-		status = safetensors_read_directory(place, stems[i], &checkpoint->model, &checkpoint->model_files);
+		status = safetensors_read_directory(
+			place, stems[i], &checkpoint->model, &checkpoint->model_files);
 		found = !status;
 		if (status == STATUS_NO_INPUT)
 			status = STATUS_OK;

@@ -84,7 +84,8 @@ static int cut_bytes(struct cut *cut, uint64_t *bytes)
 			*bytes += cut->member[j].bytes;
 	}
 	if (cut->shards > 1) {
-		status = safetensors_index(cut->stem, cut->tensor, cut->count, cut->shard, cut->shards, &text, &length);
+		status = safetensors_index(
+			cut->stem, cut->tensor, cut->count, cut->shard, cut->shards, &text, &length);
 		if (!status) {
 			free(text);
 			*bytes += length;
@@ -108,7 +109,8 @@ int checkpoint_bytes(const struct checkpoint_content *content, uint64_t *bytes)
 	*bytes = 0;
 	int status = tensors_bytes(content->model_stem, content->model, content->model_count, bytes);
 	if (!status && content->optimizer)
-		status = tensors_bytes(content->optimizer_stem, content->optimizer, content->optimizer_count, bytes);
+		status = tensors_bytes(
+			content->optimizer_stem, content->optimizer, content->optimizer_count, bytes);
 	for (size_t i = 0; i < content->text_count; i++)
 		*bytes += content->texts[i].bytes;
 	return status;
@@ -170,7 +172,8 @@ static int add_index(struct building *building, const struct cut *cut)
 {
 	char *json = NULL, *name = index_name(cut);
 	size_t bytes;
-	int status = name ? safetensors_index(cut->stem, cut->tensor, cut->count, cut->shard, cut->shards, &json, &bytes)
+	int status = name ? safetensors_index(cut->stem, cut->tensor, cut->count, cut->shard, cut->shards,
+				    &json, &bytes)
 			  : error_status();
 	if (!status)
 		status = add_file(building, name, json, bytes);
@@ -181,8 +184,8 @@ static int add_index(struct building *building, const struct cut *cut)
 	return status;
 }
 
-static int add_tensors(struct building *building, const char *kind, const char *stem, const struct safetensor *tensor,
-	size_t count)
+static int add_tensors(struct building *building, const char *kind, const char *stem,
+	const struct safetensor *tensor, size_t count)
 {
 	struct cut cut = {0};
 	char *full = path_join(kind, stem);
@@ -198,10 +201,11 @@ static int add_tensors(struct building *building, const char *kind, const char *
 
 static int add_content(struct building *building, const struct checkpoint_content *content)
 {
-	int status = add_tensors(building, "model", content->model_stem, content->model, content->model_count);
+	int status =
+		add_tensors(building, "model", content->model_stem, content->model, content->model_count);
 	if (!status && content->optimizer)
-		status = add_tensors(
-			building, "optimizer", content->optimizer_stem, content->optimizer, content->optimizer_count);
+		status = add_tensors(building, "optimizer", content->optimizer_stem, content->optimizer,
+			content->optimizer_count);
 	for (size_t i = 0; i < content->text_count && !status; i++) {
 		const struct checkpoint_text *text = &content->texts[i];
 		status = add_file(building, text->path, text->data, text->bytes);
@@ -249,7 +253,8 @@ static int bury(const char *path)
 }
 
 /* *whole: a valid one is there already. A damaged one is moved away. */
-static int look_before(const struct run *run, const struct checkpoint_entry *entry, const char *path, bool *whole)
+static int look_before(
+	const struct run *run, const struct checkpoint_entry *entry, const char *path, bool *whole)
 {
 	*whole = false;
 	if (!file_exists(path))
@@ -271,7 +276,8 @@ static int remove_phase(const struct run *run, const struct checkpoint_entry *en
 }
 
 /* The finished directory gets its name. A shift that has just been replaced may have published the same step meanwhile. */
-static int put_in_place(const struct shift *shift, const struct checkpoint_entry *entry, const char *from, const char *path)
+static int put_in_place(
+	const struct shift *shift, const struct checkpoint_entry *entry, const char *from, const char *path)
 {
 	bool whole = false;
 	int status = STATUS_OK;
@@ -294,7 +300,8 @@ static int put_in_place(const struct shift *shift, const struct checkpoint_entry
 	return status;
 }
 
-static int build(struct building *building, const struct train_state *state, const struct checkpoint_content *content)
+static int build(
+	struct building *building, const struct train_state *state, const struct checkpoint_content *content)
 {
 	uint64_t bytes;
 	int status = file_make_directory(building->directory);
@@ -310,8 +317,8 @@ static int build(struct building *building, const struct train_state *state, con
 }
 
 /* Publishes step-S (with a state) or weights-S (without). */
-static int publish(const struct shift *shift, const struct checkpoint_entry *entry, const struct train_state *state,
-	const struct checkpoint_content *content, uint64_t *bytes)
+static int publish(const struct shift *shift, const struct checkpoint_entry *entry,
+	const struct train_state *state, const struct checkpoint_content *content, uint64_t *bytes)
 {
 	struct building building = {0};
 	bool whole = false;
@@ -342,8 +349,8 @@ done:
 	return status;
 }
 
-int checkpoint_save(const struct shift *shift, const struct train_state *state, const struct checkpoint_content *content,
-	double *seconds, uint64_t *bytes)
+int checkpoint_save(const struct shift *shift, const struct train_state *state,
+	const struct checkpoint_content *content, double *seconds, uint64_t *bytes)
 {
 	double start = clock_seconds();
 	struct checkpoint_entry entry = {CHECKPOINT_STEP, state->step};

@@ -71,7 +71,8 @@ static int add_line(struct fields *fields, char *line, int number, enum fields_n
 	return STATUS_OK;
 }
 
-int fields_take(const char *path, char *data, size_t bytes, enum fields_notation notation, struct fields *fields)
+int fields_take(
+	const char *path, char *data, size_t bytes, enum fields_notation notation, struct fields *fields)
 {
 	*fields = (struct fields){.path = memory_text(path), .data = data};
 	int status = fields->path ? STATUS_OK : error_status(), number = 0;
@@ -128,7 +129,8 @@ static int wrong(const struct fields *fields, const struct field *field, const c
 	return error_set(STATUS_DATA, "%s:%d: %s is not %s", fields->path, field->line, field->key, expected);
 }
 
-int fields_integer(const struct fields *fields, const char *key, int64_t minimum, int64_t maximum, int64_t *value)
+int fields_integer(
+	const struct fields *fields, const char *key, int64_t minimum, int64_t maximum, int64_t *value)
 {
 	const struct field *field = require(fields, key);
 	int64_t number;
@@ -206,7 +208,8 @@ static int each_item(const struct fields *fields, const struct field *field, boo
 		if (!take_item(&at, quoted, &item) || count++ >= LIST_LIMIT)
 			status = wrong(fields, field, "a list of such values");
 		if (!status)
-			status = add(context, &item) ? wrong(fields, field, "a list of such values") : STATUS_OK;
+			status = add(context, &item) ? wrong(fields, field, "a list of such values")
+						     : STATUS_OK;
 		if (status || *at != ',')
 			break;
 		at++;
@@ -330,7 +333,11 @@ void fields_put_quoted(struct text *text, const char *value)
 {
 	text_add(text, "\"");
 	for (const char *p = value; *p; p++) {
-		const char *escape = *p == '"' ? "\\\"" : *p == '\\' ? "\\\\" : *p == '\n' ? "\\n" : *p == '\t' ? "\\t" : NULL;
+		const char *escape = *p == '"'    ? "\\\""
+				     : *p == '\\' ? "\\\\"
+				     : *p == '\n' ? "\\n"
+				     : *p == '\t' ? "\\t"
+						  : NULL;
 		text_append(text, escape ? escape : p, escape ? 2 : 1);
 	}
 	text_add(text, "\"");

@@ -41,7 +41,7 @@ struct logs {
 	int text;
 	struct tfevents *events;
 	struct log_lengths former; /* event files of earlier shifts */
-	bool failed;               /* a write failed: what is in the files is not known, nothing more is written */
+	bool failed; /* a write failed: what is in the files is not known, nothing more is written */
 };
 
 /* ---- lengths ---- */
@@ -198,7 +198,8 @@ static int remember_former(struct logs *logs, const struct log_lengths *lengths)
 	int status = STATUS_OK;
 	for (size_t i = 0; lengths && i < lengths->count && !status; i++)
 		if (is_event_name(lengths->item[i].name))
-			status = log_lengths_add(&logs->former, lengths->item[i].name, lengths->item[i].bytes);
+			status =
+				log_lengths_add(&logs->former, lengths->item[i].name, lengths->item[i].bytes);
 	return status;
 }
 
@@ -241,7 +242,8 @@ static int fill(struct logs *logs, const struct log_lengths *lengths, int64_t fi
 	return status;
 }
 
-int logs_open(const struct shift *shift, const struct log_lengths *lengths, int64_t first_step, struct logs **logs)
+int logs_open(
+	const struct shift *shift, const struct log_lengths *lengths, int64_t first_step, struct logs **logs)
 {
 	*logs = memory_new(1, sizeof **logs);
 	if (!*logs)
@@ -309,7 +311,8 @@ int logs_scalar(struct logs *logs, int64_t step, const char *tag, double value)
 	return fail(logs, tfevents_scalar(logs->events, step, tag, value));
 }
 
-int logs_image(struct logs *logs, int64_t step, const char *tag, int width, int height, const void *png, size_t bytes)
+int logs_image(struct logs *logs, int64_t step, const char *tag, int width, int height, const void *png,
+	size_t bytes)
 {
 	return fail(logs, tfevents_image(logs->events, step, tag, width, height, png, bytes));
 }
@@ -318,7 +321,8 @@ int logs_text(struct logs *logs, const char *text)
 {
 	struct text line = {0};
 	char time[32];
-	text_format(&line, "%s\tshift %lld\t", clock_text(clock_wall(), time), (long long)logs->shift->number);
+	text_format(
+		&line, "%s\tshift %lld\t", clock_text(clock_wall(), time), (long long)logs->shift->number);
 	text_field(&line, text);
 	text_add(&line, "\n");
 	int status = text_check(&line);
@@ -337,10 +341,12 @@ static int check_table(struct logs *logs, int i)
 	if (!status && (fstat(logs->table[i].descriptor, &ours) || stat(path, &named)))
 		status = error_errno(STATUS_IO, "%s: was removed while the run wrote to it", path);
 	if (!status && (ours.st_ino != named.st_ino || ours.st_dev != named.st_dev))
-		status = error_set(STATUS_IO, "%s: was replaced while the run wrote to it; start the run again", path);
+		status = error_set(
+			STATUS_IO, "%s: was replaced while the run wrote to it; start the run again", path);
 	if (!status && (uint64_t)ours.st_size != logs->table[i].bytes)
-		status = error_set(STATUS_IO, "%s: has %llu bytes where %llu were written; somebody else wrote to it",
-			path, (unsigned long long)ours.st_size, (unsigned long long)logs->table[i].bytes);
+		status = error_set(STATUS_IO,
+			"%s: has %llu bytes where %llu were written; somebody else wrote to it", path,
+			(unsigned long long)ours.st_size, (unsigned long long)logs->table[i].bytes);
 	free(path);
 	return status;
 }

@@ -58,7 +58,8 @@ int manifest_publish(struct manifest *manifest, const char *directory, uint64_t 
 	for (size_t i = 0; i < manifest->count && !text.failed; i++) {
 		const struct manifest_file *file = &manifest->file[i];
 		size_t start = text.length;
-		text_format(&text, "%08x\t%llu\t%s\n", file->crc, (unsigned long long)file->bytes, file->path);
+		text_format(
+			&text, "%08x\t%llu\t%s\n", file->crc, (unsigned long long)file->bytes, file->path);
 		if (!text.failed)
 			sum_line(manifest, file->path, crc32c(0, text.data + start, text.length - start),
 				text.length - start);
@@ -92,7 +93,8 @@ static int parse_line(const char *name, int number, char *line, struct manifest 
 	char *field[3];
 	uint64_t bytes;
 	uint32_t crc;
-	if (text_split(line, '\t', field, 3) != 3 || !parse_crc(field[0], &crc) || !text_to_uint64(field[1], &bytes))
+	if (text_split(line, '\t', field, 3) != 3 || !parse_crc(field[0], &crc) ||
+		!text_to_uint64(field[1], &bytes))
 		return error_set(STATUS_DATA, "%s:%d: is no line of a manifest", name, number);
 	if (!path_is_inside(field[2]) || strchr(field[2], '\t'))
 		return error_set(STATUS_DATA, "%s:%d: names a file outside", name, number);
@@ -120,7 +122,8 @@ static int parse(const char *name, char *data, size_t bytes, struct manifest *ma
 		return status;
 	*end = 0;
 	if (!parse_crc(line, &last) || last != manifest->crc)
-		return error_set(STATUS_DATA, "%s: does not have the sum of its last line; it is damaged", name);
+		return error_set(
+			STATUS_DATA, "%s: does not have the sum of its last line; it is damaged", name);
 	return STATUS_OK;
 }
 
@@ -160,7 +163,8 @@ static ssize_t read_piece(int descriptor, void *data, size_t bytes)
 }
 
 /* Reads exactly the recorded bytes; into `kept` when that is not NULL, else piece by piece. */
-static int read_checked(int descriptor, const char *path, const struct manifest_file *file, char *kept, char *piece)
+static int read_checked(
+	int descriptor, const char *path, const struct manifest_file *file, char *kept, char *piece)
 {
 	uint32_t crc = 0;
 	uint64_t done = 0;
@@ -176,8 +180,9 @@ static int read_checked(int descriptor, const char *path, const struct manifest_
 		done += (uint64_t)got;
 	}
 	if (crc != file->crc)
-		return error_set(STATUS_DATA, "%s: its content has CRC %08x where %08x was written; it is damaged", path,
-			crc, file->crc);
+		return error_set(STATUS_DATA,
+			"%s: its content has CRC %08x where %08x was written; it is damaged", path, crc,
+			file->crc);
 	return STATUS_OK;
 }
 
@@ -203,7 +208,8 @@ int manifest_load(const char *directory, const struct manifest_file *file, char 
 	int status = path ? open_checked(path, file, &descriptor) : error_status();
 	/* Its length is the file's own by now, so a hostile MANIFEST cannot ask for more memory than there is on disk. */
 	if (!status && !(*data = malloc((size_t)file->bytes + 1)))
-		status = error_set(STATUS_FAILURE, "%s: no memory for %llu bytes", path, (unsigned long long)file->bytes);
+		status = error_set(STATUS_FAILURE, "%s: no memory for %llu bytes", path,
+			(unsigned long long)file->bytes);
 	if (!status)
 		status = read_checked(descriptor, path, file, *data, NULL);
 	if (!status)

@@ -16,7 +16,14 @@
 #include "run/claim.h"
 
 #define SQUEUE_SECONDS 30.0
-enum { SQUEUE_BYTES = 65536, SQUEUE_TRIES = 3, PROC_BYTES = 65536, STAT_STATE = 0, STAT_STARTED = 19, STAT_FIELDS = 21 };
+enum {
+	SQUEUE_BYTES = 65536,
+	SQUEUE_TRIES = 3,
+	PROC_BYTES = 65536,
+	STAT_STATE = 0,
+	STAT_STARTED = 19,
+	STAT_FIELDS = 21
+};
 
 /* A short text of /proc without its newline; "" when it cannot be read. */
 static void read_short(const char *path, char *buffer, size_t size)
@@ -86,9 +93,9 @@ static enum owner process_state(const struct claim *claim, const struct claim *s
 /* Of the states that squeue names, those in which no process of the job can be alive. */
 static bool state_is_over(const char *state)
 {
-	static const char *const over[] = {"PENDING", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL",
-		"PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED", "SPECIAL_EXIT", "REQUEUED",
-		"REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD"};
+	static const char *const over[] = {"PENDING", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT",
+		"NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED", "SPECIAL_EXIT",
+		"REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD"};
 	for (size_t i = 0; i < sizeof over / sizeof *over; i++)
 		if (!strcmp(state, over[i]))
 			return true;
@@ -141,7 +148,8 @@ static enum owner job_state(const char *job, struct text *reason)
 		if (i)
 			clock_sleep(i == 1 ? 1 : 4);
 		result = ask_once(job, reason);
-		if (result != OWNER_UNKNOWN || !text_starts(reason->data ? reason->data : "", "squeue: exit status"))
+		if (result != OWNER_UNKNOWN ||
+			!text_starts(reason->data ? reason->data : "", "squeue: exit status"))
 			break;
 	}
 	error_clear();

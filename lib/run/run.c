@@ -25,12 +25,13 @@ int run_open(const char *path, struct run *run)
 	if (!run->path)
 		return error_status();
 	if (!file_is_directory(run->path))
-		status = error_set(STATUS_NO_INPUT, "%s: no such run directory; make one with: mkconfig %s PRESET",
-			run->path, path);
+		status = error_set(STATUS_NO_INPUT,
+			"%s: no such run directory; make one with: mkconfig %s PRESET", run->path, path);
 	if (!status && !(file = run_path(run, "config.cfg")))
 		status = error_status();
 	if (!status && !file_exists(file))
-		status = error_set(STATUS_NO_INPUT, "%s: is missing; make it with: mkconfig %s PRESET", file, path);
+		status = error_set(
+			STATUS_NO_INPUT, "%s: is missing; make it with: mkconfig %s PRESET", file, path);
 	if (!status)
 		status = config_load(file, &run->config);
 	free(file);
@@ -117,8 +118,8 @@ int run_done_write(const struct run *run, const struct run_done *done)
 {
 	struct text text = {0};
 	char *path = run_path(run, "done");
-	text_format(&text, "step %lld\ndigest %s\njob %s\nrestart %lld\n", (long long)done->step, done->digest,
-		done->job, (long long)done->restart);
+	text_format(&text, "step %lld\ndigest %s\njob %s\nrestart %lld\n", (long long)done->step,
+		done->digest, done->job, (long long)done->restart);
 	int status = path ? text_check(&text) : error_status();
 	if (!status)
 		status = file_publish(path, text.data, text.length);

@@ -50,7 +50,8 @@ void claim_format(const struct claim *claim, struct text *text)
 {
 	const struct shift_identity *identity = &claim->identity;
 	text_format(text, "job %s\nrestart %lld\nhost %s\npid %lld\nstarted %lld\n", identity->job,
-		(long long)identity->restart, identity->host, (long long)identity->pid, (long long)claim->started);
+		(long long)identity->restart, identity->host, (long long)identity->pid,
+		(long long)claim->started);
 	text_format(text, "boot %s\nnamespace %s\n", claim->boot[0] ? claim->boot : "-",
 		claim->namespace[0] ? claim->namespace : "-");
 }
@@ -130,7 +131,8 @@ static int judge_claim(const struct run *run, int64_t number, const struct shift
 	struct text reason = {0};
 	if (claim_read(run, number, &claim))
 		return error_set(STATUS_UNAVAILABLE,
-			"%s: the claim of shift %lld, the owner of this run, cannot be read (%s); when it surely does not "
+			"%s: the claim of shift %lld, the owner of this run, cannot be read (%s); when it "
+			"surely does not "
 			"run any more, use --take-over",
 			run->path, (long long)number, error_message());
 	const struct shift_identity *owner = &claim.identity;
@@ -138,13 +140,16 @@ static int judge_claim(const struct run *run, int64_t number, const struct shift
 	if (same_job && owner->restart < self->restart)
 		return STATUS_OK;
 	if (same_job && owner->restart > self->restart)
-		return error_set(STATUS_FENCED, "%s: shift %lld, restart %lld of this job %s, owns this run; this is restart %lld",
-			run->path, (long long)number, (long long)owner->restart, owner->job, (long long)self->restart);
+		return error_set(STATUS_FENCED,
+			"%s: shift %lld, restart %lld of this job %s, owns this run; this is restart %lld",
+			run->path, (long long)number, (long long)owner->restart, owner->job,
+			(long long)self->restart);
 	int status = STATUS_OK;
 	enum owner state = owner_state(&claim, self, &reason);
 	if (state != OWNER_GONE)
 		status = error_set(STATUS_UNAVAILABLE,
-			"%s: shift %lld (job %s, restart %lld, host %s, process %lld) owns this run and %s%s; wait for its end or "
+			"%s: shift %lld (job %s, restart %lld, host %s, process %lld) owns this run and "
+			"%s%s; wait for its end or "
 			"stop it%s",
 			run->path, (long long)number, owner->job, (long long)owner->restart, owner->host,
 			(long long)owner->pid, state == OWNER_RUNS ? "still runs" : "may still run: ",
@@ -155,7 +160,8 @@ static int judge_claim(const struct run *run, int64_t number, const struct shift
 }
 
 /* The owner check; *highest is the claim that was judged. */
-static int check_owner(const struct run *run, const struct shift_identity *self, bool take_over, int64_t *highest)
+static int check_owner(
+	const struct run *run, const struct shift_identity *self, bool take_over, int64_t *highest)
 {
 	struct shift_row *rows = NULL;
 	size_t count = 0;
@@ -235,7 +241,8 @@ static int take_number(struct shift *shift, const char *temporary, bool take_ove
 			status = link_claim(shift, temporary, &taken);
 	}
 	if (!status && taken)
-		status = error_set(STATUS_UNAVAILABLE, "%s: other processes claim this run again and again", shift->run->path);
+		status = error_set(STATUS_UNAVAILABLE, "%s: other processes claim this run again and again",
+			shift->run->path);
 	return status;
 }
 
@@ -259,14 +266,16 @@ static int stand_in_front(const struct shift *shift)
 		return status;
 	status = publish_current(shift->run, highest);
 	return status ? status
-		      : error_set(STATUS_FENCED, "%s: shift %lld was replaced by shift %lld at once", shift->run->path,
-				(long long)shift->number, (long long)highest);
+		      : error_set(STATUS_FENCED, "%s: shift %lld was replaced by shift %lld at once",
+				shift->run->path, (long long)shift->number, (long long)highest);
 }
 
 static void fill_row(const struct shift *shift, const char *event, struct shift_row *row)
 {
-	*row = (struct shift_row){.shift = shift->number, .restart = shift->identity.restart, .status = -1, .step = -1};
-	row->nodes = environment_integer("SLURM_STEP_NUM_NODES", environment_integer("SLURM_JOB_NUM_NODES", 1));
+	*row = (struct shift_row){
+		.shift = shift->number, .restart = shift->identity.restart, .status = -1, .step = -1};
+	row->nodes =
+		environment_integer("SLURM_STEP_NUM_NODES", environment_integer("SLURM_JOB_NUM_NODES", 1));
 	row->world = environment_integer("SLURM_STEP_NUM_TASKS", 1);
 	snprintf(row->event, sizeof row->event, "%s", event);
 	snprintf(row->job, sizeof row->job, "%s", shift->identity.job);
@@ -360,8 +369,9 @@ int shift_fence(const struct shift *shift)
 	if (current_number(shift->run, &current))
 		return error_status();
 	if (current > shift->number)
-		return error_set(STATUS_FENCED, "%s: shift %lld has taken over; shift %lld must not write any more",
-			shift->run->path, (long long)current, (long long)shift->number);
+		return error_set(STATUS_FENCED,
+			"%s: shift %lld has taken over; shift %lld must not write any more", shift->run->path,
+			(long long)current, (long long)shift->number);
 	return STATUS_OK;
 }
 

@@ -12,8 +12,10 @@
 
 enum { STATE_LIMIT = 64 << 20, FORMAT = 1, SCHEDULE = 8 };
 
-static const char *const phase_names[] = {
-	[PHASE_STEP] = "step", [PHASE_VALIDATE] = "validate", [PHASE_PICTURES] = "pictures", [PHASE_DONE] = "done"};
+static const char *const phase_names[] = {[PHASE_STEP] = "step",
+	[PHASE_VALIDATE] = "validate",
+	[PHASE_PICTURES] = "pictures",
+	[PHASE_DONE] = "done"};
 enum { PHASES = sizeof phase_names / sizeof *phase_names };
 
 void train_state_release(struct train_state *state)
@@ -119,8 +121,8 @@ static int parse_schedule(const struct fields *fields, double *schedule)
 	if (fields_numbers(fields, "schedule", &values, &count))
 		return error_status();
 	int status = count == SCHEDULE ? STATUS_OK
-				       : error_set(STATUS_DATA, "%s: schedule has %zu numbers, %d expected", fields->path, count,
-						 SCHEDULE);
+				       : error_set(STATUS_DATA, "%s: schedule has %zu numbers, %d expected",
+						 fields->path, count, SCHEDULE);
 	if (!status)
 		memcpy(schedule, values, SCHEDULE * sizeof *schedule);
 	free(values);
@@ -136,10 +138,12 @@ static int parse_logs(const struct fields *fields, struct log_lengths *logs)
 	if (!status)
 		status = fields_integers(fields, "log_bytes", &bytes, &count);
 	if (!status && count != names.count)
-		status = error_set(STATUS_DATA, "%s: %zu names of logs, %zu lengths", fields->path, names.count, count);
+		status = error_set(
+			STATUS_DATA, "%s: %zu names of logs, %zu lengths", fields->path, names.count, count);
 	for (size_t i = 0; i < count && !status; i++)
-		status = bytes[i] < 0 ? error_set(STATUS_DATA, "%s: a log has a negative length", fields->path)
-				      : log_lengths_add(logs, names.name[i], (uint64_t)bytes[i]);
+		status = bytes[i] < 0
+				 ? error_set(STATUS_DATA, "%s: a log has a negative length", fields->path)
+				 : log_lengths_add(logs, names.name[i], (uint64_t)bytes[i]);
 	names_release(&names);
 	free(bytes);
 	return status;
@@ -150,8 +154,8 @@ static int parse_state(const struct fields *fields, struct train_state *state)
 	int64_t format;
 	int status = fields_integer(fields, "format", 1, INT64_MAX, &format);
 	if (!status && format > FORMAT)
-		return error_set(STATUS_CONFIG, "%s: format %lld was made by a newer version; use that one", fields->path,
-			(long long)format);
+		return error_set(STATUS_CONFIG, "%s: format %lld was made by a newer version; use that one",
+			fields->path, (long long)format);
 	if (!status)
 		status = parse_integers(fields, state);
 	if (!status)
@@ -191,11 +195,12 @@ int train_state_check(const struct train_state *state, const struct run *run, co
 {
 	const char *id = config_id(run->config);
 	if (state->step != step)
-		return error_set(STATUS_DATA, "%s: is of step %lld, its name says %lld", path, (long long)state->step,
-			(long long)step);
+		return error_set(STATUS_DATA, "%s: is of step %lld, its name says %lld", path,
+			(long long)state->step, (long long)step);
 	if (strcmp(state->config_id, id))
 		return error_set(STATUS_CONFIG,
-			"%s: was made with configuration %s, %s/config.cfg is now %s: an identity key has changed; restore it "
+			"%s: was made with configuration %s, %s/config.cfg is now %s: an identity key has "
+			"changed; restore it "
 			"(see config.history) or start a new run",
 			path, state->config_id, run->path, id);
 	return logs_check(run, &state->logs);
@@ -237,7 +242,8 @@ static int check_own_sum(const char *path, const char *data, size_t bytes)
 	if (bytes > length)
 		snprintf(expected, sizeof expected, "crc = \"%08x\";\n", crc32c(0, data, bytes - length));
 	if (bytes <= length || memcmp(data + bytes - length, expected, length))
-		return error_set(STATUS_DATA, "%s: does not have the sum of its last line; it is damaged", path);
+		return error_set(
+			STATUS_DATA, "%s: does not have the sum of its last line; it is damaged", path);
 	return STATUS_OK;
 }
 
@@ -250,7 +256,8 @@ static int check_owner(const char *path, const char *data, uint32_t manifest)
 	return STATUS_OK;
 }
 
-static int read_phase(const char *path, const struct run *run, int64_t step, uint32_t manifest, struct train_state *state)
+static int read_phase(
+	const char *path, const struct run *run, int64_t step, uint32_t manifest, struct train_state *state)
 {
 	char *data;
 	size_t bytes;
