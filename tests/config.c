@@ -1,7 +1,6 @@
 /* lib/config: the option tables, reading, canonical text, identity; random configurations (seeded). */
 #include <fcntl.h>
 #include <inttypes.h>
-#include <locale.h>
 #include <sys/stat.h>
 
 #include "base/files.h"
@@ -92,7 +91,7 @@ static void test_getters(void)
 		"model.heads=(1,2)", "model.attention=1,0", "model.norm_groups=8", "data.skip=TRUE",
 		"checkpoint.minutes=0.5", "batch.size=1e3", "data.val.v.path=~/v"};
 	struct config *config = NULL;
-	setenv("HOME", "/home/user", 1);
+	setenv("HOME", "/h/user", 1);
 	if (!check(!compose_words(words, sizeof words / sizeof *words, &config), "words compose")) {
 		puts(error_message());
 		return;
@@ -110,8 +109,7 @@ static void test_getters(void)
 	check_text(
 		config_group_text(config, "data.train", 0, "name"), "a.b", "a dataset's name may hold dots");
 	check_text(config_group_text(config, "data.train", 0, "path"), "/y", "paths are made plain");
-	check_text(
-		config_group_text(config, "data.val", 0, "path"), "/home/user/v", "~/ is the home directory");
+	check_text(config_group_text(config, "data.val", 0, "path"), "/h/user/v", "~/ is the home directory");
 	check(config_group_count(config, "data.train", 0, "size") == 2 &&
 			config_group_number_at(config, "data.train", 0, "size", 0) == 48,
 		"a group's list of integers");
@@ -650,20 +648,6 @@ static void test_load(void)
 	check(!config, "failures leave no configuration");
 }
 
-static void test_locale(void)
-{
-	struct config *config = NULL;
-	if (!setlocale(LC_ALL, "de_DE.UTF-8") && !setlocale(LC_ALL, "fr_FR.UTF-8")) {
-		check_skip("a locale with decimal comma", "none is installed");
-		return;
-	}
-	bool good = !compose_file(scratch_file("comma.cfg", DATA "optimizer: { lr = 0.25; }"), &config) &&
-		    config_number(config, "optimizer.lr") == 0.25 && round_trip(config);
-	check(good, "a locale with decimal comma changes nothing");
-	setlocale(LC_ALL, "C");
-	config_free(config);
-}
-
 /* ===== identity ===== */
 
 static char *id_of(const char *a, const char *b)
@@ -747,7 +731,6 @@ int main(void)
 	test_random_configs();
 	test_canonical();
 	test_load();
-	test_locale();
 	test_identity();
 	test_compare();
 	return check_summary();

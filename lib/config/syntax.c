@@ -1,7 +1,6 @@
 #include "config/syntax.h"
 
 #include <libconfig.h>
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
@@ -238,25 +237,13 @@ static int add_setting(struct source *source, const config_setting_t *setting, c
 	return item ? literal_from_setting(source, setting, &item->value) : error_status();
 }
 
-/* libconfig converts numbers by the locale of the thread. */
-static int parse_text(config_t *config, const char *text)
-{
-	locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-	locale_t old = plain ? uselocale(plain) : (locale_t)0;
-	int good = config_read_string(config, text);
-	if (plain) {
-		uselocale(old);
-		freelocale(plain);
-	}
-	return good;
-}
-
+/* libconfig converts numbers by the locale, which no program of ours sets. */
 static int parse_segment(struct source *source, const struct text *text)
 {
 	config_t config;
 	int status;
 	config_init(&config);
-	if (parse_text(&config, text->data ? text->data : ""))
+	if (config_read_string(&config, text->data ? text->data : ""))
 		status = add_settings(source, config_root_setting(&config), "");
 	else
 		status = error_set(STATUS_CONFIG, "%s:%d: %s", source->path, config_error_line(&config),

@@ -4,6 +4,7 @@
 #define IDENTITY true
 #define OPERATIONAL false
 
+/* clang-format off */
 const struct config_key config_keys[] = {
 	{"task", CONFIG_CHOICE, IDENTITY, "depth", 0, 0, "depth", "", "training system"},
 	{"seed", CONFIG_INTEGER, IDENTITY, "2024", 0, 4294967295.0, "", "", "seed of every random stream"},
