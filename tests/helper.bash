@@ -74,3 +74,17 @@ same_files() {
 		diff -r -q "$a/$file" "$b/$file" || return 1
 	done
 }
+
+# tiny_data DIR [COUNT]: rooms of 32x48 pixels with exact depth.
+tiny_data() {
+	make-scenes depth -n "${2:-12}" --seed 1 --size 32x48 "$1"
+}
+
+# tiny_run RUN [key=value ...]: a run of the smallest model on rooms in ./DIR (made where they are not there), 12 steps
+# of a fraction of a second; nothing is trained yet.
+tiny_run() {
+	local run=$1
+	shift
+	[ -d DIR ] || tiny_data DIR
+	mkconfig "$run" depth-tiny data.train.rooms.path="$PWD/DIR" "$@"
+}
