@@ -30,12 +30,12 @@ void depth_sample_release(struct depth_sample *sample)
 	*sample = (struct depth_sample){0};
 }
 
+const char *const depth_crop_names[3] = {"none", "eigen", "garg"};
+
 int depth_crop_find(const char *name)
 {
-	static const char *const names[] = {"none", "eigen", "garg"};
-
 	for (int i = 0; i < 3; i++)
-		if (strcmp(name, names[i]) == 0)
+		if (strcmp(name, depth_crop_names[i]) == 0)
 			return i;
 	return -1;
 }

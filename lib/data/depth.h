@@ -40,7 +40,8 @@ struct depth_sample {
 void depth_sample_release(struct depth_sample *sample);
 
 enum depth_crop { DEPTH_CROP_NONE, DEPTH_CROP_EIGEN, DEPTH_CROP_GARG };
-/* "none", "eigen", "garg"; -1 for another word. */
+extern const char *const depth_crop_names[3]; /* "none", "eigen", "garg" */
+/* -1 for another word. */
 int depth_crop_find(const char *name);
 
 struct depth_window {

@@ -14,12 +14,12 @@ const char *const depth_metric_names[DEPTH_METRICS] = {"abs_relative_difference"
 	"squared_relative_difference", "rmse_linear", "rmse_log", "log10", "delta1_acc", "delta2_acc",
 	"delta3_acc", "i_rmse", "silog_rmse"};
 
+const char *const depth_align_names[3] = {"none", "least-squares", "disparity"};
+
 int depth_align_find(const char *name)
 {
-	static const char *const names[] = {"none", "least-squares", "disparity"};
-
 	for (int i = 0; i < 3; i++)
-		if (strcmp(name, names[i]) == 0)
+		if (strcmp(name, depth_align_names[i]) == 0)
 			return i;
 	return -1;
 }

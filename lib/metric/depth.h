@@ -14,7 +14,8 @@
 extern const char *const depth_metric_names[DEPTH_METRICS]; /* abs_relative_difference first, order of 8.4 */
 
 enum depth_align { DEPTH_ALIGN_NONE, DEPTH_ALIGN_LEAST_SQUARES, DEPTH_ALIGN_DISPARITY };
-/* "none", "least-squares", "disparity"; -1 for another word. */
+extern const char *const depth_align_names[3]; /* "none", "least-squares", "disparity" */
+/* -1 for another word. */
 int depth_align_find(const char *name);
 
 /* Scale and shift of a prediction to the truth over mask (8.2); constant prediction: the minimum-norm solution.

@@ -13,4 +13,6 @@ const struct task_kind depth_kind = {
 	.predictor_settings = depth_predictor_settings,
 	.predict = depth_predictor_predict,
 	.predictor_close = depth_predictor_close,
+	.score = depth_group_score,
+	.score_missing = depth_group_missing,
 };

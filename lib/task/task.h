@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 #include "run/run.h"
+#include "task/scores.h"
 #include "train/loop.h"
 
 /* ---- training ---- */
@@ -46,6 +47,12 @@ struct task_kind {
 	/* Predicts one sample and publishes its files below `directory`. Whole files that are there already are left alone. */
 	int (*predict)(struct task_predictor *predictor, size_t set, int64_t sample, const char *directory);
 	void (*predictor_close)(struct task_predictor *predictor);
+
+	/* Scores what predict() wrote to `directory` for data group `group` of `list`; scores_release() in every case. */
+	int (*score)(const struct run *run, const char *list, size_t group, const char *directory, struct scores *scores);
+	/* How many predictions are missing there, and the first one's name (owned by the caller, or NULL). */
+	int (*score_missing)(const struct run *run, const char *list, size_t group, const char *directory, size_t *count,
+		char **first);
 };
 
 /* By name; NULL with a message (STATUS_CONFIG). */
