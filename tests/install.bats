@@ -30,6 +30,12 @@ make_install() {
 	diff -r "$ROOT/slurm/presets" root/opt/ns/share/nightshift/slurm/presets
 }
 
+@test "an installed mkconfig finds the installed presets" {
+	make_install install
+	run_tool 0 env -u NIGHTSHIFT_HOME root/opt/ns/bin/ns-mkconfig --explain run depth-tiny data.train.rooms.path=/data
+	[[ $output == *root/opt/ns/share/nightshift/slurm/presets/depth-tiny.cfg* ]]
+}
+
 @test "installed scripts know their home" {
 	make_install install
 	run_tool 0 grep -rhoE '^: "\$\{NIGHTSHIFT_HOME:=[^}]*\}"' root/opt/ns/share/nightshift/slurm

@@ -23,7 +23,7 @@ static int find_places(char *place[PLACES])
 		status = error_status();
 	if (!status && !(place[1] = path_join(program, "../slurm/presets")))
 		status = error_status();
-	if (!status && !(place[2] = path_join(program, "../share/nightshift/presets")))
+	if (!status && !(place[2] = path_join(program, "../share/nightshift/slurm/presets")))
 		status = error_status();
 	free(program);
 	return status;
