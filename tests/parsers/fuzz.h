@@ -17,6 +17,7 @@ struct fuzz_parser {
 
 /* One table for each module with parsers, in tests/parsers/MODULE.c; each ends with a row without a name. */
 extern const struct fuzz_parser fuzz_base[];
+extern const struct fuzz_parser fuzz_file[];
 extern const struct fuzz_parser fuzz_config[];
 extern const struct fuzz_parser *const fuzz_tables[]; /* all of them, then NULL */
 

@@ -6,7 +6,7 @@ files.tsv: #file reader expect shape values     expect: "ok", or a part of the m
 tar.tsv:   #file type name target mode mtime content
 events.tsv: #step tag value
 """
-import glob, io, os, shutil, struct, subprocess, tarfile
+import glob, io, os, shutil, subprocess, tarfile, unittest.mock
 import numpy as np
 import png
 from PIL import Image
@@ -287,7 +287,8 @@ with open("tree/holes", "wb") as file:
     file.truncate(1 << 20)
     file.seek(1 << 19)
     file.write(b"x")
-subprocess.run(["tar", "-C", "tree", "--blocking-factor=1", "-Scf", "sparse.tar", "holes"], check=True)
+subprocess.run(["tar", "-C", "tree", "--blocking-factor=1", "--mtime=@%d" % time, "--owner=0", "--group=0", "-Scf",
+    "sparse.tar", "holes"], check=True)
 refuse("sparse.tar", "tar", "holes: is a sparse member")
 shutil.rmtree("tree")
 
@@ -299,7 +300,8 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 for old in glob.glob("events.out.tfevents.*"):
     os.remove(old)
 shutil.rmtree("events", ignore_errors=True)
-writer = EventFileWriter("events")
+with unittest.mock.patch("time.time", return_value=float(time)):
+    writer = EventFileWriter("events")
 event_rows = []
 for step in [0, 1, 7, 2**40]:
     values = [Summary.Value(tag="loss", simple_value=1 / (step + 1)), Summary.Value(tag="lr/\u00e9", simple_value=-0.0)]
@@ -311,6 +313,18 @@ event_rows.append(["3", "picture", "nan"])
 writer.close()
 os.rename(glob.glob("events/*")[0], "events.out.tfevents.golden")
 os.rmdir("events")
+
+
+# ---- samples for the fuzzer
+for parser, patterns in {
+    "png": ["*.png"], "jpeg": ["*.jpg"], "pnm": ["*.p[gp]m"], "image": ["rgb.png", "depth.png", "grey.jpg", "rgb.ppm", "other.gif"],
+    "npy": ["*.npy"], "safetensors": ["*.safetensors"], "index": ["sharded/*.json"], "tar": ["*.tar*"],
+    "tfevents": ["events.out*"],
+}.items():
+    os.makedirs("../../corpus/" + parser, exist_ok=True)
+    for sample in sum((glob.glob(pattern) for pattern in patterns), []):
+        if sample != "tar.tsv":
+            shutil.copyfile(sample, "../../corpus/%s/%s" % (parser, os.path.basename(sample)))
 
 
 def write_table(name, header, table):

@@ -1,0 +1,247 @@
+/* Images, arrays, archives, event files. Formats with checksums are tried a second time with these put right, so that
+ * mutations reach what lies behind them. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/memory.h"
+#include "file/image.h"
+#include "file/jpeg.h"
+#include "file/npy.h"
+#include "file/png.h"
+#include "file/pnm.h"
+#include "file/safetensors.h"
+#include "file/tar.h"
+#include "file/tfevents.h"
+#include "fuzz.h"
+
+/* The pixels must be there, all of them: the copy reads each. */
+static int finish_image(int status, struct image *image)
+{
+	if (status)
+		return status;
+	size_t bytes = (size_t)image->width * (size_t)image->height * (size_t)image->channels *
+		       (size_t)image->bits / 8;
+	free(memory_copy(image->data, bytes));
+	image_release(image);
+	return STATUS_OK;
+}
+
+/* The parser on the bytes as they are, then on a copy that `repair` went over. */
+static int try_both(const void *data, size_t bytes, int (*parse)(const void *data, size_t bytes),
+	void (*repair)(unsigned char *data, size_t bytes))
+{
+	int status = parse(data, bytes);
+	unsigned char *copy = memory_copy(data, bytes);
+	if (!copy)
+		return error_status();
+	repair(copy, bytes);
+	int repaired = parse(copy, bytes);
+	free(copy);
+	return status ? repaired : status;
+}
+
+static uint32_t load_big(const unsigned char *at)
+{
+	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static void repair_png(unsigned char *data, size_t bytes)
+{
+	for (size_t at = 8; at + 12 <= bytes;) {
+		uint32_t length = load_big(data + at);
+		if (length > bytes - at - 12)
+			return;
+		uint32_t crc = (uint32_t)crc32(0, data + at + 4, length + 4);
+		for (int i = 0; i < 4; i++)
+			data[at + 8 + length + (size_t)i] = (unsigned char)(crc >> (24 - 8 * i));
+		at += 12 + (size_t)length;
+	}
+}
+
+static int parse_png_once(const void *data, size_t bytes)
+{
+	struct image image;
+	return finish_image(png_decode("x", data, bytes, &image), &image);
+}
+
+static int parse_png(const void *data, size_t bytes)
+{
+	return try_both(data, bytes, parse_png_once, repair_png);
+}
+
+static int parse_jpeg(const void *data, size_t bytes)
+{
+	struct image image;
+	return finish_image(jpeg_decode("x", data, bytes, &image), &image);
+}
+
+static int parse_pnm(const void *data, size_t bytes)
+{
+	struct image image;
+	return finish_image(pnm_decode("x", data, bytes, &image), &image);
+}
+
+/* By the first bytes, for both uses. */
+static int parse_image(const void *data, size_t bytes)
+{
+	struct image image;
+	int status = finish_image(image_decode_rgb("x", data, bytes, &image), &image);
+	int depth_status = finish_image(image_decode_depth16("x", data, bytes, &image), &image);
+	return status ? depth_status : status;
+}
+
+static int parse_npy(const void *data, size_t bytes)
+{
+	struct npy npy;
+	int status = npy_decode("x", data, bytes, &npy);
+	npy_release(&npy);
+	return status;
+}
+
+static int use_tensors(const struct safetensors *file)
+{
+	for (size_t i = 0; i < file->count; i++) {
+		const struct safetensor *tensor = &file->tensor[i];
+		if (safetensors_find(file, tensor->name) != tensor)
+			abort(); /* two of one name, or not sorted */
+		float *value = memory_new(tensor->bytes, sizeof *value);
+		if (!value)
+			return error_status();
+		safetensors_to_float(tensor, value);
+		free(value);
+	}
+	return STATUS_OK;
+}
+
+static int parse_safetensors(const void *data, size_t bytes)
+{
+	struct safetensors file;
+	int status = safetensors_decode("x", data, bytes, &file);
+	if (!status)
+		status = use_tensors(&file);
+	safetensors_release(&file);
+	return status;
+}
+
+/* The index of shards; one of the shards that it may name is there. The index is a link to the bytes in memory. */
+static int place_index(const void *data, size_t bytes)
+{
+	static const char name[] = "build/fuzz-index/m.safetensors.index.json";
+	static char linked[64];
+	const char *path = fuzz_path(data, bytes);
+	if (!path)
+		return STATUS_FAILURE;
+	if (!strcmp(linked, path))
+		return STATUS_OK;
+	snprintf(linked, sizeof linked, "%s", path);
+	float value = 0;
+	struct safetensor tensor = {.name = "a", .type = SAFETENSORS_F32, .bytes = 4, .data = &value};
+	int status = file_make_directories("build/fuzz-index");
+	if (!status)
+		status = file_remove(name);
+	if (!status && symlink(path, name))
+		status = STATUS_FAILURE;
+	return status ? status
+		      : safetensors_publish("build/fuzz-index/a.safetensors", &tensor, 1, NULL, NULL);
+}
+
+static int parse_index(const void *data, size_t bytes)
+{
+	struct safetensors *files;
+	int count;
+	if (place_index(data, bytes))
+		abort(); /* not the parser's fault, but nothing would be tested */
+	int status = safetensors_read_directory("build/fuzz-index", "m", &files, &count);
+	for (int i = 0; i < count; i++)
+		safetensors_release(&files[i]);
+	free(files);
+	return status;
+}
+
+/* Each block that could be a header gets the checksum it should have. */
+static void repair_tar(unsigned char *data, size_t bytes)
+{
+	for (size_t at = 0; at + 512 <= bytes; at += 512) {
+		unsigned char *header = data + at;
+		unsigned sum = 0;
+		char field[12];
+		if (memcmp(header + 257, "ustar", 5))
+			continue;
+		memset(header + 148, ' ', 8);
+		for (int i = 0; i < 512; i++)
+			sum += header[i];
+		snprintf(field, sizeof field, "%06o", sum);
+		memcpy(header + 148, field, 7);
+	}
+}
+
+static int parse_tar_once(const void *data, size_t bytes)
+{
+	struct tar_reader *reader;
+	const struct tar_member *member;
+	static char buffer[4096];
+	size_t got, members = 0;
+	int status = tar_open(fuzz_path(data, bytes), &reader);
+	if (status)
+		return status;
+	while (!(status = tar_next(reader, &member)) && member && ++members < 1000) {
+		if (!path_is_inside(member->name) || !strchr("fdlh", member->type))
+			abort();
+		do {
+			status = tar_read(reader, buffer, sizeof buffer, &got);
+		} while (!status && got);
+		if (status)
+			break;
+	}
+	tar_close(reader);
+	return status;
+}
+
+static int parse_tar(const void *data, size_t bytes)
+{
+	return try_both(data, bytes, parse_tar_once, repair_tar);
+}
+
+static void repair_tfevents(unsigned char *data, size_t bytes)
+{
+	for (size_t at = 0; at + 16 <= bytes;) {
+		uint64_t length;
+		uint32_t sum = tfevents_checksum(data + at, 8);
+		memcpy(&length, data + at, 8);
+		memcpy(data + at + 8, &sum, 4);
+		if (length > bytes - at - 16)
+			return;
+		sum = tfevents_checksum(data + at + 12, (size_t)length);
+		memcpy(data + at + 12 + length, &sum, 4);
+		at += 16 + (size_t)length;
+	}
+}
+
+static int use_event(void *context, int64_t step, const char *tag, double value)
+{
+	(void)step, (void)value;
+	*(size_t *)context += strlen(tag);
+	return STATUS_OK;
+}
+
+static int parse_tfevents_once(const void *data, size_t bytes)
+{
+	size_t letters = 0;
+	int torn;
+	return tfevents_scan_bytes("x", data, bytes, use_event, &letters, &torn);
+}
+
+static int parse_tfevents(const void *data, size_t bytes)
+{
+	return try_both(data, bytes, parse_tfevents_once, repair_tfevents);
+}
+
+const struct fuzz_parser fuzz_file[] = {{"png", parse_png}, {"jpeg", parse_jpeg}, {"pnm", parse_pnm},
+	{"image", parse_image}, {"npy", parse_npy}, {"safetensors", parse_safetensors},
+	{"index", parse_index}, {"tar", parse_tar}, {"tfevents", parse_tfevents}, {0}};
