@@ -6,7 +6,6 @@
  * from the saved log-sum-exp; one thread owns a head of an image, for keys gather from all queries.
  */
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #include "cpu/device.h"
@@ -83,9 +82,9 @@ static size_t scratch_bytes(const struct attention_shape *s)
 	       2 * aligned_bytes(KEYS * QUERIES, sizeof(float)) + 3 * aligned_bytes(QUERIES, sizeof(float));
 }
 
-static struct attention_scratch scratch_take(const struct attention_shape *s, void *workspace)
+static struct attention_scratch scratch_take(const struct attention_shape *s, void *workspace, int thread)
 {
-	void *at = (char *)workspace + (size_t)omp_get_thread_num() * scratch_bytes(s);
+	void *at = (char *)workspace + (size_t)thread * scratch_bytes(s);
 	struct attention_scratch scratch;
 	scratch.turned = workspace_take(&at, s->width * QUERIES, sizeof(float));
 	scratch.turned_gradient = workspace_take(&at, s->width * QUERIES, sizeof(float));
@@ -153,26 +152,32 @@ static double attention_work(const struct attention_shape *s)
 	return (double)(s->images * s->queries) * (double)(s->keys * s->row) / 4;
 }
 
+/* Pieces: images, heads, blocks of queries. */
+static void attention_piece(void *context, int64_t i, int thread)
+{
+	const struct cpu_job *job = context;
+	const struct attention_shape s = attention_shape(job->call);
+	const struct attention_scratch scratch = scratch_take(&s, job->call->workspace, thread);
+	const int64_t blocks = divide_up(s.queries, QUERIES), first = i % blocks * QUERIES;
+	const int64_t head = i / blocks % s.heads, image = i / blocks / s.heads;
+	const int64_t queries = smaller(QUERIES, s.queries - first);
+	const int64_t at = (image * s.queries + first) * s.row + head * s.width;
+	const int64_t keys_at = image * s.keys * s.row + head * s.width;
+	const float *q = job->call->in_data[0], *k = job->call->in_data[1], *v = job->call->in_data[2];
+	float *lse = (float *)job->call->out_data[1] + (image * s.heads + head) * s.queries + first;
+	turn(scratch.turned, q + at, queries, s.width, s.row);
+	attend(job->device, &s, &scratch, k + keys_at, v + keys_at, queries,
+		(float *)job->call->out_data[0] + at);
+	for (int64_t j = 0; j < queries; j++)
+		lse[j] = scratch.row[0][j] + logf(scratch.row[1][j]);
+}
+
 void cpu_attention(const struct cpu_device *device, const struct call *call)
 {
 	const struct attention_shape s = attention_shape(call);
-	const float *q = call->in_data[0], *k = call->in_data[1], *v = call->in_data[2];
-	float *o = call->out_data[0], *lse = call->out_data[1];
-	const int64_t blocks = divide_up(s.queries, QUERIES);
-#pragma omp parallel for num_threads(cpu_team(device, attention_work(&s))) schedule(dynamic)
-	for (int64_t i = 0; i < s.images * s.heads * blocks; i++) {
-		const struct attention_scratch scratch = scratch_take(&s, call->workspace);
-		const int64_t head = i / blocks % s.heads, image = i / blocks / s.heads,
-			      first = i % blocks * QUERIES;
-		const int64_t queries = smaller(QUERIES, s.queries - first);
-		const int64_t at = (image * s.queries + first) * s.row + head * s.width;
-		const int64_t keys_at = image * s.keys * s.row + head * s.width;
-		turn(scratch.turned, q + at, queries, s.width, s.row);
-		attend(device, &s, &scratch, k + keys_at, v + keys_at, queries, o + at);
-		float *out = lse + (image * s.heads + head) * s.queries + first;
-		for (int64_t j = 0; j < queries; j++)
-			out[j] = scratch.row[0][j] + logf(scratch.row[1][j]);
-	}
+	struct cpu_job job = {device, call};
+	cpu_share(device, attention_work(&s), s.images * s.heads * divide_up(s.queries, QUERIES),
+		attention_piece, &job);
 }
 
 /* Operands of the backward pass, each at one head of one image. */
@@ -261,29 +266,36 @@ static void attention_head_backward(const struct cpu_device *device, const struc
 	}
 }
 
+/* Pieces: images, heads. */
+static void attention_backward_piece(void *context, int64_t i, int thread)
+{
+	const struct cpu_job *job = context;
+	const struct attention_shape s = attention_shape(job->call);
+	const struct attention_scratch scratch = scratch_take(&s, job->call->workspace, thread);
+	const float *const *in = (const float *const *)job->call->in_data;
+	float *const *out = (float *const *)job->call->out_data;
+	const int64_t head = i % s.heads, image = i / s.heads;
+	const int64_t at = image * s.queries * s.row + head * s.width;
+	const int64_t keys_at = image * s.keys * s.row + head * s.width;
+	const struct attention_gradient gradient = {
+		.q = in[0] + at,
+		.k = in[1] + keys_at,
+		.v = in[2] + keys_at,
+		.o = in[3] + at,
+		.lse = in[4] + i * s.queries,
+		.d_o = in[5] + at,
+		.dq = out[0] + at,
+		.dk = out[1] + keys_at,
+		.dv = out[2] + keys_at,
+		.accumulate = {accumulates(job->call, 0), accumulates(job->call, 1),
+			accumulates(job->call, 2)},
+	};
+	attention_head_backward(job->device, &s, &scratch, &gradient);
+}
+
 void cpu_attention_backward(const struct cpu_device *device, const struct call *call)
 {
 	const struct attention_shape s = attention_shape(call);
-	const float *const *in = (const float *const *)call->in_data;
-	float *const *out = (float *const *)call->out_data;
-#pragma omp parallel for num_threads(cpu_team(device, 3 * attention_work(&s))) schedule(dynamic)
-	for (int64_t i = 0; i < s.images * s.heads; i++) {
-		const struct attention_scratch scratch = scratch_take(&s, call->workspace);
-		const int64_t head = i % s.heads, image = i / s.heads;
-		const int64_t at = image * s.queries * s.row + head * s.width,
-			      keys_at = image * s.keys * s.row + head * s.width;
-		const struct attention_gradient gradient = {
-			.q = in[0] + at,
-			.k = in[1] + keys_at,
-			.v = in[2] + keys_at,
-			.o = in[3] + at,
-			.lse = in[4] + i * s.queries,
-			.d_o = in[5] + at,
-			.dq = out[0] + at,
-			.dk = out[1] + keys_at,
-			.dv = out[2] + keys_at,
-			.accumulate = {accumulates(call, 0), accumulates(call, 1), accumulates(call, 2)},
-		};
-		attention_head_backward(device, &s, &scratch, &gradient);
-	}
+	struct cpu_job job = {device, call};
+	cpu_share(device, 3 * attention_work(&s), s.images * s.heads, attention_backward_piece, &job);
 }

@@ -5,7 +5,6 @@
  */
 #include "cpu/convolution.h"
 
-#include <omp.h>
 #include <string.h>
 
 #include "cpu/product.h"
@@ -152,18 +151,30 @@ static double correlation_work(const struct correlation *c)
 	       (double)(c->channels * c->columns) / 8;
 }
 
-/* `windows`: one of window_floats() for each thread, `stride` floats apart. */
+struct correlation_job {
+	const struct cpu_device *device;
+	const struct correlation *correlation;
+	float *windows; /* one of window_floats() for each thread, `stride` floats apart */
+	int64_t stride;
+};
+
+static void correlation_piece(void *context, int64_t i, int thread)
+{
+	const struct correlation_job *job = context;
+	const struct correlation *c = job->correlation;
+	const int64_t block = window_rows(c), blocks = divide_up(c->out_height, block);
+	const int64_t first = i % blocks * block, rows = smaller(block, c->out_height - first);
+	float *window = job->windows + thread * job->stride;
+	window_copy(c, window, i / blocks, first, rows);
+	correlate_window(job->device, c, window, i / blocks, first, rows);
+}
+
 static void correlate(
 	const struct cpu_device *device, const struct correlation *c, float *windows, int64_t stride)
 {
-	const int64_t block = window_rows(c), blocks = divide_up(c->out_height, block);
-#pragma omp parallel for num_threads(cpu_team(device, correlation_work(c))) schedule(dynamic)
-	for (int64_t i = 0; i < c->images * blocks; i++) {
-		float *window = windows + omp_get_thread_num() * stride;
-		int64_t first = i % blocks * block, rows = smaller(block, c->out_height - first);
-		window_copy(c, window, i / blocks, first, rows);
-		correlate_window(device, c, window, i / blocks, first, rows);
-	}
+	struct correlation_job job = {device, c, windows, stride};
+	cpu_share(device, correlation_work(c), c->images * divide_up(c->out_height, window_rows(c)),
+		correlation_piece, &job);
 }
 
 /* ---- forward ---- */

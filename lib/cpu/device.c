@@ -1,9 +1,6 @@
 /* The CPU as a device: opening it, memory, and the table of operations. */
 #include "cpu/device.h"
 
-#include <omp.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,19 +114,6 @@ static void read_model(char *model, size_t size)
 	fclose(file);
 }
 
-/* The team's threads are born here, with all signals blocked, so that none is ever delivered to them. */
-static void start_threads(int threads)
-{
-	sigset_t all, before;
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	omp_set_dynamic(0);
-	int started = 0;
-#pragma omp parallel num_threads(threads) reduction(+ : started)
-	started++;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 static int cpu_open(const struct device_settings *settings, struct device **device)
 {
 	const struct kernels *kernels = NULL;
@@ -145,13 +129,18 @@ static int cpu_open(const struct device_settings *settings, struct device **devi
 	cpu->threads = settings->threads;
 	cpu->kernels = kernels;
 	read_model(cpu->model, sizeof cpu->model);
-	start_threads(cpu->threads);
+	cpu->team = team_new(cpu->threads);
+	if (!cpu->team) {
+		free(cpu);
+		return error_status();
+	}
 	*device = &cpu->base;
 	return STATUS_OK;
 }
 
 static void cpu_close(struct device *device)
 {
+	team_free(cpu_device(device)->team);
 	free(device);
 }
 
@@ -249,23 +238,46 @@ static int cpu_run(struct device *device, const struct call *call)
 
 #define PIECE 65536
 
+struct vector_job {
+	const struct kernels *kernels;
+	float *to;
+	const float *from;
+	float factor;
+	int64_t count;
+};
+
+static void add_piece(void *context, int64_t i, int thread)
+{
+	const struct vector_job *job = context;
+	const int64_t first = i * PIECE;
+	(void)thread;
+	job->kernels->add(
+		job->to + first, job->to + first, job->from + first, smaller(PIECE, job->count - first));
+}
+
 static int cpu_add_to(struct device *device, float *to, const float *from, size_t count)
 {
 	const struct cpu_device *cpu = cpu_device(device);
-	const int64_t elements = (int64_t)count;
-#pragma omp parallel for num_threads(cpu_team(cpu, (double)elements)) schedule(dynamic)
-	for (int64_t i = 0; i < elements; i += PIECE)
-		cpu->kernels->add(to + i, to + i, from + i, smaller(PIECE, elements - i));
+	struct vector_job job = {.kernels = cpu->kernels, .to = to, .from = from, .count = (int64_t)count};
+	cpu_share(cpu, (double)count, divide_up(job.count, PIECE), add_piece, &job);
 	return STATUS_OK;
+}
+
+static void scale_piece(void *context, int64_t i, int thread)
+{
+	const struct vector_job *job = context;
+	const int64_t first = i * PIECE;
+	(void)thread;
+	job->kernels->scale(
+		job->to + first, job->to + first, job->factor, smaller(PIECE, job->count - first));
 }
 
 static int cpu_scale(struct device *device, float *data, double factor, size_t count)
 {
 	const struct cpu_device *cpu = cpu_device(device);
-	const int64_t elements = (int64_t)count;
-#pragma omp parallel for num_threads(cpu_team(cpu, (double)elements)) schedule(dynamic)
-	for (int64_t i = 0; i < elements; i += PIECE)
-		cpu->kernels->scale(data + i, data + i, (float)factor, smaller(PIECE, elements - i));
+	struct vector_job job = {
+		.kernels = cpu->kernels, .to = data, .factor = (float)factor, .count = (int64_t)count};
+	cpu_share(cpu, (double)count, divide_up(job.count, PIECE), scale_piece, &job);
 	return STATUS_OK;
 }
 

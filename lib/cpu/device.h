@@ -8,11 +8,13 @@
 #define NIGHTSHIFT_CPU_DEVICE_H
 
 #include "cpu/kernels.h"
+#include "cpu/team.h"
 #include "graph/backend.h"
 
 struct cpu_device {
 	struct device base;
 	int threads;
+	struct team *team;
 	const struct kernels *kernels;
 	char model[128];
 };
@@ -22,10 +24,25 @@ static inline const struct cpu_device *cpu_device(const struct device *device)
 	return (const struct cpu_device *)device;
 }
 
-/* Threads worth waking for `work` simple element operations: 1 or all. */
-static inline int cpu_team(const struct cpu_device *device, double work)
+/* A piece of an operation: piece `i`, on thread `thread`. */
+typedef void cpu_piece(void *context, int64_t i, int thread);
+
+/* What most pieces need to know. */
+struct cpu_job {
+	const struct cpu_device *device;
+	const struct call *call;
+};
+
+/* Runs pieces 0 .. count-1, alone when `work` (in simple element operations) is not worth waking anybody for. */
+static inline void cpu_share(
+	const struct cpu_device *device, double work, int64_t count, cpu_piece *piece, void *context)
 {
-	return work < 40000 ? 1 : device->threads;
+	if (work >= 40000 && device->threads > 1 && count > 1) {
+		team_run(device->team, count, piece, context);
+		return;
+	}
+	for (int64_t i = 0; i < count; i++)
+		piece(context, i, 0);
 }
 
 static inline int64_t divide_up(int64_t a, int64_t b)

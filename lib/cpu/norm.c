@@ -109,34 +109,46 @@ static void group_norm_coefficients(const struct group_norm *g, const float *gam
 	}
 }
 
+struct group_norm_job {
+	const struct kernels *kernels;
+	const struct call *call;
+	const struct group_norm *norm;
+};
+
+static void moments_piece(void *context, int64_t i, int thread)
+{
+	const struct group_norm_job *job = context;
+	const int64_t channels = job->norm->channels;
+	const struct norm_rows rows = group_norm_rows(job->norm, job->call, NULL, i);
+	double *sum = job->norm->sums + i * 2 * channels;
+	(void)thread;
+	memset(sum, 0, (size_t)(2 * channels) * sizeof *sum);
+	job->kernels->column_moments(sum, sum + channels, rows.x, rows.positions, channels);
+}
+
+static void apply_piece(void *context, int64_t i, int thread)
+{
+	const struct group_norm_job *job = context;
+	const struct norm_rows rows = group_norm_rows(job->norm, job->call, NULL, i);
+	(void)thread;
+	job->kernels->norm_apply(
+		&rows, (float *)job->call->out_data[0] + (rows.x - (const float *)job->call->in_data[0]));
+}
+
 void cpu_group_norm(const struct cpu_device *device, const struct call *call)
 {
 	struct group_norm g = group_norm_shape(call);
 	group_norm_take(&g, call->workspace, false);
-	const float *gamma = call->in_data[1], *beta = call->in_data[2];
-	float *y = call->out_data[0], *mean = call->out_data[1], *rstd = call->out_data[2];
-	const double work = TRANSCENDENTAL * (double)call->in[0]->elements;
-#pragma omp parallel num_threads(cpu_team(device, work))
-	{
-#pragma omp for schedule(static)
-		for (int64_t i = 0; i < g.images * g.pieces; i++) {
-			const struct norm_rows rows = group_norm_rows(&g, call, NULL, i);
-			double *sum = g.sums + i * 2 * g.channels;
-			memset(sum, 0, (size_t)(2 * g.channels) * sizeof *sum);
-			device->kernels->column_moments(
-				sum, sum + g.channels, rows.x, rows.positions, rows.channels);
-		}
-#pragma omp for schedule(static)
-		for (int64_t n = 0; n < g.images; n++) {
-			group_norm_finish(&g, call, n, mean + n * g.groups, rstd + n * g.groups);
-			group_norm_coefficients(&g, gamma, beta, n, mean + n * g.groups, rstd + n * g.groups);
-		}
-#pragma omp for schedule(static)
-		for (int64_t i = 0; i < g.images * g.pieces; i++) {
-			const struct norm_rows rows = group_norm_rows(&g, call, NULL, i);
-			device->kernels->norm_apply(&rows, y + (rows.x - (const float *)call->in_data[0]));
-		}
+	float *mean = call->out_data[1], *rstd = call->out_data[2];
+	const double work = (double)call->in[0]->elements;
+	struct group_norm_job job = {device->kernels, call, &g};
+	cpu_share(device, work, g.images * g.pieces, moments_piece, &job);
+	for (int64_t n = 0; n < g.images; n++) {
+		group_norm_finish(&g, call, n, mean + n * g.groups, rstd + n * g.groups);
+		group_norm_coefficients(
+			&g, call->in_data[1], call->in_data[2], n, mean + n * g.groups, rstd + n * g.groups);
 	}
+	cpu_share(device, TRANSCENDENTAL * work, g.images * g.pieces, apply_piece, &job);
 }
 
 /* Adds an image's pieces; then slope and offset of dx = g * scale + x * slope + offset:
@@ -178,52 +190,63 @@ static void group_norm_parameter(const struct group_norm *g, int which, float *o
 	}
 }
 
+static void gradient_sums_piece(void *context, int64_t i, int thread)
+{
+	const struct group_norm_job *job = context;
+	const struct norm_rows rows = group_norm_rows(job->norm, job->call, job->call->in_data[5], i);
+	double *sum = job->norm->sums + i * 2 * rows.channels;
+	(void)thread;
+	memset(sum, 0, (size_t)(2 * rows.channels) * sizeof *sum);
+	job->kernels->norm_gradient_sums(&rows, sum, sum + rows.channels);
+}
+
+static void gradient_piece(void *context, int64_t i, int thread)
+{
+	const struct group_norm_job *job = context;
+	const struct norm_rows rows = group_norm_rows(job->norm, job->call, job->call->in_data[5], i);
+	const int64_t image = i / job->norm->pieces * rows.channels;
+	(void)thread;
+	job->kernels->norm_gradient(&rows, job->norm->slope + image, job->norm->offset + image,
+		(float *)job->call->out_data[0] + (rows.x - (const float *)job->call->in_data[0]));
+}
+
 void cpu_group_norm_backward(const struct cpu_device *device, const struct call *call)
 {
 	struct group_norm g = group_norm_shape(call);
 	group_norm_take(&g, call->workspace, true);
-	const float *gamma = call->in_data[1], *beta = call->in_data[2], *mean = call->in_data[3],
-		    *rstd = call->in_data[4];
-	const float *dy = call->in_data[5];
-	float *dx = call->out_data[0];
-	const double work = 2 * TRANSCENDENTAL * (double)call->in[0]->elements;
+	const float *gamma = call->in_data[1], *beta = call->in_data[2];
+	const float *mean = call->in_data[3], *rstd = call->in_data[4];
+	const double work = TRANSCENDENTAL * (double)call->in[0]->elements;
+	struct group_norm_job job = {device->kernels, call, &g};
 	for (int64_t n = 0; n < g.images; n++)
 		group_norm_coefficients(&g, gamma, beta, n, mean + n * g.groups, rstd + n * g.groups);
-#pragma omp parallel num_threads(cpu_team(device, work))
-	{
-#pragma omp for schedule(static)
-		for (int64_t i = 0; i < g.images * g.pieces; i++) {
-			const struct norm_rows rows = group_norm_rows(&g, call, dy, i);
-			double *sum = g.sums + i * 2 * g.channels;
-			memset(sum, 0, (size_t)(2 * g.channels) * sizeof *sum);
-			device->kernels->norm_gradient_sums(&rows, sum, sum + g.channels);
-		}
-#pragma omp for schedule(static)
-		for (int64_t n = 0; n < g.images; n++)
-			group_norm_slopes(&g, gamma, n, mean + n * g.groups, rstd + n * g.groups);
-#pragma omp for schedule(static)
-		for (int64_t i = 0; i < g.images * g.pieces; i++) {
-			const struct norm_rows rows = group_norm_rows(&g, call, dy, i);
-			const int64_t image = i / g.pieces;
-			device->kernels->norm_gradient(&rows, g.slope + image * g.channels,
-				g.offset + image * g.channels,
-				dx + (rows.x - (const float *)call->in_data[0]));
-		}
-	}
+	cpu_share(device, work, g.images * g.pieces, gradient_sums_piece, &job);
+	for (int64_t n = 0; n < g.images; n++)
+		group_norm_slopes(&g, gamma, n, mean + n * g.groups, rstd + n * g.groups);
+	cpu_share(device, work, g.images * g.pieces, gradient_piece, &job);
 	group_norm_parameter(&g, 1, call->out_data[1], accumulates(call, 1));
 	group_norm_parameter(&g, 0, call->out_data[2], accumulates(call, 2));
 }
 
-void cpu_layer_norm(const struct cpu_device *device, const struct call *call)
+static void layer_norm_piece(void *context, int64_t i, int thread)
 {
+	const struct cpu_job *job = context;
+	const struct call *call = job->call;
 	const int64_t rows = row_count(call->in[0]), columns = last_dim(call->in[0]),
 		      block = cpu_sum_rows(columns);
-	const float *x = call->in_data[0], *gamma = call->in_data[1], *beta = call->in_data[2];
-	float *y = call->out_data[0], *mean = call->out_data[1], *rstd = call->out_data[2];
-#pragma omp parallel for num_threads(cpu_team(device, 4.0 * (double)(rows * columns))) schedule(dynamic)
-	for (int64_t r = 0; r < rows; r += block)
-		device->kernels->layer_norm(y + r * columns, mean + r, rstd + r, x + r * columns, gamma, beta,
-			smaller(block, rows - r), columns, call->node->norm.epsilon);
+	const int64_t r = i * block;
+	(void)thread;
+	job->device->kernels->layer_norm((float *)call->out_data[0] + r * columns,
+		(float *)call->out_data[1] + r, (float *)call->out_data[2] + r,
+		(const float *)call->in_data[0] + r * columns, call->in_data[1], call->in_data[2],
+		smaller(block, rows - r), columns, call->node->norm.epsilon);
+}
+
+void cpu_layer_norm(const struct cpu_device *device, const struct call *call)
+{
+	const int64_t pieces = divide_up(row_count(call->in[0]), cpu_sum_rows(last_dim(call->in[0])));
+	struct cpu_job job = {device, call};
+	cpu_share(device, 4.0 * (double)call->in[0]->elements, pieces, layer_norm_piece, &job);
 }
 
 size_t cpu_layer_norm_backward_workspace(const struct cpu_device *device, const struct call *call)
@@ -245,25 +268,29 @@ static void layer_norm_parameter(
 	}
 }
 
-void cpu_layer_norm_backward(const struct cpu_device *device, const struct call *call)
+static void layer_norm_backward_piece(void *context, int64_t i, int thread)
 {
+	const struct cpu_job *job = context;
+	const struct call *call = job->call;
 	const int64_t rows = row_count(call->in[0]), columns = last_dim(call->in[0]),
 		      block = cpu_sum_rows(columns);
-	const int64_t pieces = divide_up(rows, block);
-	const float *x = call->in_data[0], *gamma = call->in_data[1], *mean = call->in_data[2],
-		    *rstd = call->in_data[3];
-	const float *dy = call->in_data[4];
-	float *dx = call->out_data[0];
-	double *part = call->workspace;
-#pragma omp parallel for num_threads(cpu_team(device, 8.0 * (double)(rows * columns))) schedule(dynamic)
-	for (int64_t p = 0; p < pieces; p++) {
-		double *sum = part + 2 * p * columns;
-		int64_t r = p * block;
-		memset(sum, 0, (size_t)(2 * columns) * sizeof *sum);
-		device->kernels->layer_norm_backward(dx + r * columns, sum, sum + columns, x + r * columns,
-			gamma, mean + r, rstd + r, dy + r * columns, smaller(block, rows - r), columns,
-			accumulates(call, 0));
-	}
-	layer_norm_parameter(call->out_data[1], part, pieces, columns, 0, accumulates(call, 1));
-	layer_norm_parameter(call->out_data[2], part, pieces, columns, 1, accumulates(call, 2));
+	const int64_t r = i * block;
+	double *sum = (double *)call->workspace + 2 * i * columns;
+	(void)thread;
+	memset(sum, 0, (size_t)(2 * columns) * sizeof *sum);
+	job->device->kernels->layer_norm_backward((float *)call->out_data[0] + r * columns, sum,
+		sum + columns, (const float *)call->in_data[0] + r * columns, call->in_data[1],
+		(const float *)call->in_data[2] + r, (const float *)call->in_data[3] + r,
+		(const float *)call->in_data[4] + r * columns, smaller(block, rows - r), columns,
+		accumulates(call, 0));
+}
+
+void cpu_layer_norm_backward(const struct cpu_device *device, const struct call *call)
+{
+	const int64_t columns = last_dim(call->in[0]);
+	const int64_t pieces = divide_up(row_count(call->in[0]), cpu_sum_rows(columns));
+	struct cpu_job job = {device, call};
+	cpu_share(device, 8.0 * (double)call->in[0]->elements, pieces, layer_norm_backward_piece, &job);
+	layer_norm_parameter(call->out_data[1], call->workspace, pieces, columns, 0, accumulates(call, 1));
+	layer_norm_parameter(call->out_data[2], call->workspace, pieces, columns, 1, accumulates(call, 2));
 }

@@ -6,122 +6,140 @@
 
 #define PIECE 16384 /* elements dealt out at a time */
 
-/* Cost of one element, in simple operations, for cpu_team(). */
+/* Cost of one element, in simple operations. */
 #define TRANSCENDENTAL 8.0
+
+/* ---- activations ---- */
+
+static void activation_piece(void *context, int64_t i, int thread)
+{
+	const struct cpu_job *job = context;
+	const struct call *call = job->call;
+	const int64_t first = i * PIECE, some = smaller(PIECE, (int64_t)call->out[0]->elements - first);
+	(void)thread;
+	job->device->kernels->activation(call->node->activation, (float *)call->out_data[0] + first,
+		(const float *)call->in_data[0] + first, some, accumulates(call, 0));
+}
 
 void cpu_activation(const struct cpu_device *device, const struct call *call)
 {
 	const int64_t count = (int64_t)call->out[0]->elements;
-	const float *x = call->in_data[0];
-	float *y = call->out_data[0];
-#pragma omp parallel for num_threads(cpu_team(device, TRANSCENDENTAL *(double)count)) schedule(dynamic)
-	for (int64_t i = 0; i < count; i += PIECE)
-		device->kernels->activation(call->node->activation, y + i, x + i, smaller(PIECE, count - i),
-			accumulates(call, 0));
+	struct cpu_job job = {device, call};
+	cpu_share(device, TRANSCENDENTAL * (double)count, divide_up(count, PIECE), activation_piece, &job);
+}
+
+static void activation_backward_piece(void *context, int64_t i, int thread)
+{
+	const struct cpu_job *job = context;
+	const struct call *call = job->call;
+	const int64_t first = i * PIECE, some = smaller(PIECE, (int64_t)call->out[0]->elements - first);
+	(void)thread;
+	job->device->kernels->activation_backward(call->node->activation, (float *)call->out_data[0] + first,
+		(const float *)call->in_data[0] + first, (const float *)call->in_data[1] + first, some,
+		accumulates(call, 0));
 }
 
 void cpu_activation_backward(const struct cpu_device *device, const struct call *call)
 {
 	const int64_t count = (int64_t)call->out[0]->elements;
-	const float *x = call->in_data[0], *dy = call->in_data[1];
-	float *dx = call->out_data[0];
-#pragma omp parallel for num_threads(cpu_team(device, TRANSCENDENTAL *(double)count)) schedule(dynamic)
-	for (int64_t i = 0; i < count; i += PIECE)
-		device->kernels->activation_backward(call->node->activation, dx + i, x + i, dy + i,
-			smaller(PIECE, count - i), accumulates(call, 0));
+	struct cpu_job job = {device, call};
+	cpu_share(device, TRANSCENDENTAL * (double)count, divide_up(count, PIECE), activation_backward_piece,
+		&job);
+}
+
+/* Rows in a piece of rows `width` wide. */
+static int64_t piece_rows(int64_t width)
+{
+	return larger(1, PIECE / width);
+}
+
+static void geglu_piece(void *context, int64_t i, int thread)
+{
+	const struct cpu_job *job = context;
+	const struct call *call = job->call;
+	const int64_t width = last_dim(call->out[0]), block = piece_rows(width), row = i * block;
+	(void)thread;
+	job->device->kernels->geglu((float *)call->out_data[0] + row * width,
+		(const float *)call->in_data[0] + 2 * row * width,
+		smaller(block, row_count(call->out[0]) - row), width, accumulates(call, 0));
 }
 
 void cpu_geglu(const struct cpu_device *device, const struct call *call)
 {
-	const int64_t width = last_dim(call->out[0]), rows = row_count(call->out[0]);
-	const int64_t block = larger(1, PIECE / width);
-	const float *x = call->in_data[0];
-	float *y = call->out_data[0];
-#pragma omp parallel for num_threads(cpu_team(device, TRANSCENDENTAL *(double)(rows * width)))               \
-	schedule(dynamic)
-	for (int64_t r = 0; r < rows; r += block)
-		device->kernels->geglu(y + r * width, x + 2 * r * width, smaller(block, rows - r), width,
-			accumulates(call, 0));
+	const int64_t pieces = divide_up(row_count(call->out[0]), piece_rows(last_dim(call->out[0])));
+	struct cpu_job job = {device, call};
+	cpu_share(device, TRANSCENDENTAL * (double)call->out[0]->elements, pieces, geglu_piece, &job);
+}
+
+static void geglu_backward_piece(void *context, int64_t i, int thread)
+{
+	const struct cpu_job *job = context;
+	const struct call *call = job->call;
+	const int64_t width = last_dim(call->in[1]), block = piece_rows(width), row = i * block;
+	(void)thread;
+	job->device->kernels->geglu_backward((float *)call->out_data[0] + 2 * row * width,
+		(const float *)call->in_data[0] + 2 * row * width,
+		(const float *)call->in_data[1] + row * width, smaller(block, row_count(call->in[1]) - row),
+		width, accumulates(call, 0));
 }
 
 void cpu_geglu_backward(const struct cpu_device *device, const struct call *call)
 {
-	const int64_t width = last_dim(call->in[1]), rows = row_count(call->in[1]);
-	const int64_t block = larger(1, PIECE / width);
-	const float *x = call->in_data[0], *dy = call->in_data[1];
-	float *dx = call->out_data[0];
-#pragma omp parallel for num_threads(cpu_team(device, TRANSCENDENTAL *(double)(rows * width)))               \
-	schedule(dynamic)
-	for (int64_t r = 0; r < rows; r += block)
-		device->kernels->geglu_backward(dx + 2 * r * width, x + 2 * r * width, dy + r * width,
-			smaller(block, rows - r), width, accumulates(call, 0));
+	const int64_t pieces = divide_up(row_count(call->in[1]), piece_rows(last_dim(call->in[1])));
+	struct cpu_job job = {device, call};
+	cpu_share(
+		device, TRANSCENDENTAL * (double)call->out[0]->elements, pieces, geglu_backward_piece, &job);
+}
+
+/* ---- sums ---- */
+
+static void add_piece(void *context, int64_t i, int thread)
+{
+	const struct cpu_job *job = context;
+	const struct call *call = job->call;
+	const int64_t first = i * PIECE, some = smaller(PIECE, (int64_t)call->out[0]->elements - first);
+	const float *a = (const float *)call->in_data[0] + first,
+		    *b = (const float *)call->in_data[1] + first;
+	float *y = (float *)call->out_data[0] + first;
+	(void)thread;
+	if (accumulates(call, 0)) {
+		job->device->kernels->add(y, y, a, some);
+		a = y;
+	}
+	job->device->kernels->add(y, a, b, some);
 }
 
 void cpu_add(const struct cpu_device *device, const struct call *call)
 {
 	const int64_t count = (int64_t)call->out[0]->elements;
-	const float *a = call->in_data[0], *b = call->in_data[1];
-	float *y = call->out_data[0];
-#pragma omp parallel for num_threads(cpu_team(device, (double)count)) schedule(dynamic)
-	for (int64_t i = 0; i < count; i += PIECE) {
-		int64_t some = smaller(PIECE, count - i);
+	struct cpu_job job = {device, call};
+	cpu_share(device, (double)count, divide_up(count, PIECE), add_piece, &job);
+}
+
+static void add_channels_piece(void *context, int64_t i, int thread)
+{
+	const struct cpu_job *job = context;
+	const struct call *call = job->call;
+	const int64_t channels = last_dim(call->in[0]), rows = row_count(call->in[0]);
+	const int64_t inner = rows / call->in[0]->dim[0], block = piece_rows(channels);
+	(void)thread;
+	for (int64_t r = i * block; r < smaller(rows, (i + 1) * block); r++) {
+		const float *x = (const float *)call->in_data[0] + r * channels;
+		const float *v = (const float *)call->in_data[1] + r / inner * channels;
+		float *y = (float *)call->out_data[0] + r * channels;
 		if (accumulates(call, 0)) {
-			device->kernels->add(y + i, y + i, a + i, some);
-			device->kernels->add(y + i, y + i, b + i, some);
-		} else {
-			device->kernels->add(y + i, a + i, b + i, some);
+			job->device->kernels->add(y, y, x, channels);
+			x = y;
 		}
+		job->device->kernels->add(y, x, v, channels);
 	}
-}
-
-/* Rows of `width` elements between two strides: to (+)= from. */
-static void copy_rows(const struct cpu_device *device, float *to, int64_t to_stride, const float *from,
-	int64_t from_stride, int64_t rows, int64_t width, bool accumulate)
-{
-	const int64_t block = larger(1, PIECE / width);
-#pragma omp parallel for num_threads(cpu_team(device, (double)(rows * width))) schedule(dynamic)
-	for (int64_t first = 0; first < rows; first += block) {
-		for (int64_t r = first; r < smaller(rows, first + block); r++) {
-			float *out = to + r * to_stride;
-			if (accumulate)
-				device->kernels->add(out, out, from + r * from_stride, width);
-			else
-				memcpy(out, from + r * from_stride, (size_t)width * sizeof *out);
-		}
-	}
-}
-
-void cpu_copy(const struct cpu_device *device, const struct call *call)
-{
-	const int64_t count = (int64_t)call->out[0]->elements, rows = divide_up(count, PIECE),
-		      whole = count / PIECE;
-	const float *from = call->in_data[0];
-	float *to = call->out_data[0];
-	copy_rows(device, to, PIECE, from, PIECE, whole, PIECE, accumulates(call, 0));
-	if (rows > whole)
-		copy_rows(device, to + whole * PIECE, 0, from + whole * PIECE, 0, 1, count - whole * PIECE,
-			accumulates(call, 0));
 }
 
 void cpu_add_channels(const struct cpu_device *device, const struct call *call)
 {
-	const struct tensor *tensor = call->in[0];
-	const int64_t channels = last_dim(tensor), rows = row_count(tensor), inner = rows / tensor->dim[0];
-	const int64_t block = larger(1, PIECE / channels);
-	const float *x = call->in_data[0], *v = call->in_data[1];
-	float *y = call->out_data[0];
-#pragma omp parallel for num_threads(cpu_team(device, (double)(rows * channels))) schedule(dynamic)
-	for (int64_t first = 0; first < rows; first += block) {
-		for (int64_t r = first; r < smaller(rows, first + block); r++) {
-			float *out = y + r * channels;
-			const float *from = x + r * channels;
-			if (accumulates(call, 0)) {
-				device->kernels->add(out, out, from, channels);
-				from = out;
-			}
-			device->kernels->add(out, from, v + r / inner * channels, channels);
-		}
-	}
+	const int64_t pieces = divide_up(row_count(call->in[0]), piece_rows(last_dim(call->in[0])));
+	struct cpu_job job = {device, call};
+	cpu_share(device, (double)call->in[0]->elements, pieces, add_channels_piece, &job);
 }
 
 size_t cpu_channel_sum_workspace(const struct cpu_device *device, const struct call *call)
@@ -138,25 +156,104 @@ void cpu_channel_sum(const struct cpu_device *device, const struct call *call)
 		row_count(tensor) / tensor->dim[0], last_dim(tensor), accumulates(call, 0), call->workspace);
 }
 
+/* ---- copies ---- */
+
+/* Rows of `width` elements between two strides: to (+)= from. */
+struct copy_job {
+	const struct kernels *kernels;
+	float *to;
+	const float *from;
+	int64_t to_stride, from_stride, rows, width;
+	bool accumulate;
+};
+
+static void copy_piece(void *context, int64_t i, int thread)
+{
+	const struct copy_job *job = context;
+	const int64_t block = piece_rows(job->width);
+	(void)thread;
+	for (int64_t r = i * block; r < smaller(job->rows, (i + 1) * block); r++) {
+		float *to = job->to + r * job->to_stride;
+		const float *from = job->from + r * job->from_stride;
+		if (job->accumulate)
+			job->kernels->add(to, to, from, job->width);
+		else
+			memcpy(to, from, (size_t)job->width * sizeof *to);
+	}
+}
+
+static void copy_rows(const struct cpu_device *device, struct copy_job job)
+{
+	job.kernels = device->kernels;
+	cpu_share(device, (double)(job.rows * job.width), divide_up(job.rows, piece_rows(job.width)),
+		copy_piece, &job);
+}
+
+void cpu_copy(const struct cpu_device *device, const struct call *call)
+{
+	const int64_t count = (int64_t)call->out[0]->elements, whole = count / PIECE;
+	const bool accumulate = accumulates(call, 0);
+	const float *from = call->in_data[0];
+	float *to = call->out_data[0];
+	copy_rows(device, (struct copy_job){.to = to,
+				  .from = from,
+				  .to_stride = PIECE,
+				  .from_stride = PIECE,
+				  .rows = whole,
+				  .width = PIECE,
+				  .accumulate = accumulate});
+	copy_rows(device, (struct copy_job){.to = to + whole * PIECE,
+				  .from = from + whole * PIECE,
+				  .rows = count % PIECE > 0,
+				  .width = larger(1, count % PIECE),
+				  .accumulate = accumulate});
+}
+
 void cpu_concat(const struct cpu_device *device, const struct call *call)
 {
 	const int64_t rows = row_count(call->out[0]), a = last_dim(call->in[0]), b = last_dim(call->in[1]);
+	const bool accumulate = accumulates(call, 0);
 	float *y = call->out_data[0];
-	copy_rows(device, y, a + b, call->in_data[0], a, rows, a, accumulates(call, 0));
-	copy_rows(device, y + a, a + b, call->in_data[1], b, rows, b, accumulates(call, 0));
+	copy_rows(device, (struct copy_job){.to = y,
+				  .to_stride = a + b,
+				  .from = call->in_data[0],
+				  .from_stride = a,
+				  .rows = rows,
+				  .width = a,
+				  .accumulate = accumulate});
+	copy_rows(device, (struct copy_job){.to = y + a,
+				  .to_stride = a + b,
+				  .from = call->in_data[1],
+				  .from_stride = b,
+				  .rows = rows,
+				  .width = b,
+				  .accumulate = accumulate});
 }
 
 void cpu_concat_backward(const struct cpu_device *device, const struct call *call)
 {
 	const int64_t rows = row_count(call->in[0]), both = last_dim(call->in[0]);
-	const int64_t a = call->out[0] ? last_dim(call->out[0]) : both - last_dim(call->out[1]);
+	const int64_t a = call->out[0] ? last_dim(call->out[0]) : both - last_dim(call->out[1]), b = both - a;
 	const float *dy = call->in_data[0];
 	if (call->out[0])
-		copy_rows(device, call->out_data[0], a, dy, both, rows, a, accumulates(call, 0));
+		copy_rows(device, (struct copy_job){.to = call->out_data[0],
+					  .to_stride = a,
+					  .from = dy,
+					  .from_stride = both,
+					  .rows = rows,
+					  .width = a,
+					  .accumulate = accumulates(call, 0)});
 	if (call->out[1])
-		copy_rows(device, call->out_data[1], both - a, dy + a, both, rows, both - a,
-			accumulates(call, 1));
+		copy_rows(device, (struct copy_job){.to = call->out_data[1],
+					  .to_stride = b,
+					  .from = dy + a,
+					  .from_stride = both,
+					  .rows = rows,
+					  .width = b,
+					  .accumulate = accumulates(call, 1)});
 }
+
+/* ---- timesteps ---- */
 
 void cpu_timestep_embedding(const struct cpu_device *device, const struct call *call)
 {

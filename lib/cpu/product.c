@@ -23,14 +23,25 @@ static void pack_panel(float *to, const struct panels *p, int64_t column, int64_
 	}
 }
 
+struct pack_job {
+	const struct panels *panels;
+	int64_t width; /* of a whole panel */
+};
+
+static void pack_piece(void *context, int64_t i, int thread)
+{
+	const struct pack_job *job = context;
+	const struct panels *p = job->panels;
+	const int64_t width = smaller(job->width, p->columns - i * job->width);
+	(void)thread;
+	pack_panel(p->to + i * job->width * p->total + p->first * width, p, i * job->width, width);
+}
+
 void panels_pack(const struct cpu_device *device, const struct panels *p)
 {
-	const int64_t panel = device->kernels->panel, count = divide_up(p->columns, panel);
-#pragma omp parallel for num_threads(cpu_team(device, (double)(p->depth * p->columns))) schedule(dynamic)
-	for (int64_t i = 0; i < count; i++) {
-		int64_t width = smaller(panel, p->columns - i * panel);
-		pack_panel(p->to + i * panel * p->total + p->first * width, p, i * panel, width);
-	}
+	struct pack_job job = {p, device->kernels->panel};
+	cpu_share(
+		device, (double)(p->depth * p->columns), divide_up(p->columns, job.width), pack_piece, &job);
 }
 
 /* Panels pay when they are read often, and are the only way when b is transposed. */
@@ -74,9 +85,29 @@ static void product_block(const struct cpu_device *device, const struct product 
 	}
 }
 
+struct product_job {
+	const struct cpu_device *device;
+	const struct product *product;
+	const float *packed;
+};
+
+/* Pieces: blocks of rows by groups of panels. */
+static void product_piece(void *context, int64_t i, int thread)
+{
+	const struct product_job *job = context;
+	const struct product *p = job->product;
+	const int64_t panels = divide_up(p->columns, job->device->kernels->panel);
+	const int64_t groups = divide_up(panels, PANEL_GROUP), blocks = divide_up(p->rows, ROWS);
+	const int64_t row = p->rows * (i / groups) / blocks, end = p->rows * (i / groups + 1) / blocks;
+	const int64_t panel = i % groups * PANEL_GROUP;
+	(void)thread;
+	product_block(
+		job->device, p, job->packed, row, end - row, panel, smaller(panels, panel + PANEL_GROUP));
+}
+
 void product_run(const struct cpu_device *device, const struct product *p, void *workspace)
 {
-	const float *packed = NULL;
+	struct product_job job = {device, p, NULL};
 	if (product_packs(device, p)) {
 		panels_pack(device, &(struct panels){.to = workspace,
 					    .total = p->depth,
@@ -85,18 +116,11 @@ void product_run(const struct cpu_device *device, const struct product *p, void 
 					    .b_column = p->b_column,
 					    .depth = p->depth,
 					    .columns = p->columns});
-		packed = workspace;
+		job.packed = workspace;
 	}
-	const int64_t panels = divide_up(p->columns, device->kernels->panel),
-		      groups = divide_up(panels, PANEL_GROUP);
-	const int64_t blocks = divide_up(p->rows, ROWS);
+	const int64_t groups = divide_up(divide_up(p->columns, device->kernels->panel), PANEL_GROUP);
 	const double work = (double)p->rows * (double)p->columns * (double)p->depth / 8;
-#pragma omp parallel for num_threads(cpu_team(device, work)) schedule(dynamic)
-	for (int64_t i = 0; i < blocks * groups; i++) {
-		int64_t row = p->rows * (i / groups) / blocks, end = p->rows * (i / groups + 1) / blocks;
-		int64_t panel = i % groups * PANEL_GROUP;
-		product_block(device, p, packed, row, end - row, panel, smaller(panels, panel + PANEL_GROUP));
-	}
+	cpu_share(device, work, divide_up(p->rows, ROWS) * groups, product_piece, &job);
 }
 
 static struct product linear_product(const struct call *call)

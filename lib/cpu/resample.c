@@ -14,20 +14,25 @@ static struct resample resample_sizes(const struct tensor *small, const struct t
 		small->dim[0], small->dim[1], small->dim[2], large->dim[1], large->dim[2], small->dim[3]};
 }
 
+static void upsample_row(void *context, int64_t row, int thread)
+{
+	const struct cpu_job *job = context;
+	const struct resample s = resample_sizes(job->call->in[0], job->call->out[0]);
+	const int64_t image = row / s.out_height, from = row % s.out_height * s.height / s.out_height;
+	const float *line =
+		(const float *)job->call->in_data[0] + (image * s.height + from) * s.width * s.channels;
+	float *out = (float *)job->call->out_data[0] + row * s.out_width * s.channels;
+	(void)thread;
+	for (int64_t w = 0; w < s.out_width; w++)
+		memcpy(out + w * s.channels, line + w * s.width / s.out_width * s.channels,
+			(size_t)s.channels * sizeof *out);
+}
+
 void cpu_upsample(const struct cpu_device *device, const struct call *call)
 {
-	const struct resample s = resample_sizes(call->in[0], call->out[0]);
-	const float *x = call->in_data[0];
-	float *y = call->out_data[0];
-	const size_t pixel = (size_t)s.channels * sizeof *y;
-#pragma omp parallel for num_threads(cpu_team(device, (double)call->out[0]->elements)) schedule(dynamic)
-	for (int64_t row = 0; row < s.images * s.out_height; row++) {
-		int64_t image = row / s.out_height, from = row % s.out_height * s.height / s.out_height;
-		const float *line = x + (image * s.height + from) * s.width * s.channels;
-		float *out = y + row * s.out_width * s.channels;
-		for (int64_t w = 0; w < s.out_width; w++)
-			memcpy(out + w * s.channels, line + w * s.width / s.out_width * s.channels, pixel);
-	}
+	struct cpu_job job = {device, call};
+	cpu_share(device, (double)call->out[0]->elements, call->out[0]->dim[0] * call->out[0]->dim[1],
+		upsample_row, &job);
 }
 
 /* First i of the larger side whose source is `from` or more. */
@@ -50,17 +55,22 @@ static void gather_pixel(const struct cpu_device *device, const struct resample 
 			device->kernels->add(dx, dx, dy + (h * s->out_width + v) * s->channels, s->channels);
 }
 
+static void gather_row(void *context, int64_t row, int thread)
+{
+	const struct cpu_job *job = context;
+	const struct resample s = resample_sizes(job->call->out[0], job->call->in[0]);
+	const float *dy = (const float *)job->call->in_data[0] +
+			  row / s.height * s.out_height * s.out_width * s.channels;
+	float *dx = (float *)job->call->out_data[0] + row * s.width * s.channels;
+	(void)thread;
+	for (int64_t w = 0; w < s.width; w++)
+		gather_pixel(job->device, &s, dx + w * s.channels, dy, row % s.height, w,
+			accumulates(job->call, 0));
+}
+
 void cpu_upsample_backward(const struct cpu_device *device, const struct call *call)
 {
-	const struct resample s = resample_sizes(call->out[0], call->in[0]);
-	const float *dy = call->in_data[0];
-	float *dx = call->out_data[0];
-#pragma omp parallel for num_threads(cpu_team(device, (double)call->in[0]->elements)) schedule(dynamic)
-	for (int64_t row = 0; row < s.images * s.height; row++) {
-		const float *from = dy + row / s.height * s.out_height * s.out_width * s.channels;
-		float *line = dx + row * s.width * s.channels;
-		for (int64_t w = 0; w < s.width; w++)
-			gather_pixel(device, &s, line + w * s.channels, from, row % s.height, w,
-				accumulates(call, 0));
-	}
+	struct cpu_job job = {device, call};
+	cpu_share(device, (double)call->in[0]->elements, call->out[0]->dim[0] * call->out[0]->dim[1],
+		gather_row, &job);
 }

@@ -6,23 +6,35 @@
 
 #define PIECE 32768
 
+struct squares_job {
+	const struct kernels *kernels;
+	const float *data;
+	int64_t count;
+	double part[64];
+};
+
+static void squares_piece(void *context, int64_t i, int thread)
+{
+	struct squares_job *job = context;
+	(void)thread;
+	job->part[i] =
+		job->kernels->sum_squares(job->data + i * PIECE, smaller(PIECE, job->count - i * PIECE));
+}
+
 int cpu_sum_squares(struct device *device, const float *data, size_t count, double *sum)
 {
-	const struct kernels *kernels = cpu_device(device)->kernels;
-	const int64_t elements = (int64_t)count;
+	const struct cpu_device *cpu = cpu_device(device);
 	/* Pieces are added in order, a row of them at a time, so that nothing need be allocated. */
-	double total = 0, part[64];
-	for (int64_t row = 0; row < elements; row += 64 * PIECE) {
-		int64_t pieces = smaller(64, divide_up(elements - row, PIECE));
-#pragma omp parallel for num_threads(cpu_team(cpu_device(device), (double)pieces *PIECE)) schedule(dynamic)
-		for (int64_t p = 0; p < pieces; p++) {
-			int64_t first = row + p * PIECE;
-			part[p] = kernels->sum_squares(data + first, smaller(PIECE, elements - first));
-		}
+	const int64_t row = 64 * PIECE;
+	*sum = 0;
+	for (int64_t first = 0; first < (int64_t)count; first += row) {
+		struct squares_job job = {
+			cpu->kernels, data + first, smaller(row, (int64_t)count - first), {0}};
+		const int64_t pieces = divide_up(job.count, PIECE);
+		cpu_share(cpu, (double)job.count, pieces, squares_piece, &job);
 		for (int64_t p = 0; p < pieces; p++)
-			total += part[p];
+			*sum += job.part[p];
 	}
-	*sum = total;
 	return STATUS_OK;
 }
 
@@ -43,22 +55,33 @@ static struct adam_step adam_prepare(const struct update_call *call)
 	};
 }
 
+struct update_job {
+	const struct kernels *kernels;
+	const struct update_call *call;
+	struct adam_step adam;
+};
+
+static void update_piece(void *context, int64_t i, int thread)
+{
+	const struct update_job *job = context;
+	const struct update_call *call = job->call;
+	const int64_t first = i * PIECE, some = smaller(PIECE, (int64_t)call->count - first);
+	float *value = call->value + first, *moment1 = call->moment1 ? call->moment1 + first : NULL;
+	const float *gradient = call->gradient + first;
+	(void)thread;
+	if (call->rule->kind == OPTIMIZER_ADAM)
+		job->kernels->adam(&job->adam, value, gradient, moment1, call->moment2 + first, some);
+	else
+		job->kernels->sgd((float)call->scalars->learning_rate, (float)call->rule->momentum,
+			(float)call->scale, value, gradient, moment1, some);
+}
+
 int cpu_update(struct device *device, const struct update_call *call)
 {
-	const struct kernels *kernels = cpu_device(device)->kernels;
-	const bool adam = call->rule->kind == OPTIMIZER_ADAM;
-	const struct adam_step step = adam ? adam_prepare(call) : (struct adam_step){0};
-	const float rate = (float)call->scalars->learning_rate, momentum = (float)call->rule->momentum;
-	const int64_t count = (int64_t)call->count;
-#pragma omp parallel for num_threads(cpu_team(cpu_device(device), 4.0 * (double)count)) schedule(dynamic)
-	for (int64_t first = 0; first < count; first += PIECE) {
-		int64_t some = smaller(PIECE, count - first);
-		float *value = call->value + first, *gradient = call->gradient + first;
-		float *moment1 = call->moment1 ? call->moment1 + first : NULL;
-		if (adam)
-			kernels->adam(&step, value, gradient, moment1, call->moment2 + first, some);
-		else
-			kernels->sgd(rate, momentum, (float)call->scale, value, gradient, moment1, some);
-	}
+	const struct cpu_device *cpu = cpu_device(device);
+	struct update_job job = {.kernels = cpu->kernels, .call = call};
+	if (call->rule->kind == OPTIMIZER_ADAM)
+		job.adam = adam_prepare(call);
+	cpu_share(cpu, 4.0 * (double)call->count, divide_up((int64_t)call->count, PIECE), update_piece, &job);
 	return STATUS_OK;
 }

@@ -82,29 +82,45 @@ static void weight_tap(const struct cpu_device *device, const struct convolution
 				block->dw[c * s->out + j] = 0;
 }
 
+struct weight_job {
+	const struct cpu_device *device;
+	const struct convolution_shape *shape;
+	const float *x, *dy;
+	float *dw;
+	bool accumulate;
+};
+
+/* Pieces: groups, taps, blocks of channels, blocks of output channels. */
+static void weight_piece(void *context, int64_t i, int thread)
+{
+	const struct weight_job *job = context;
+	const struct convolution_shape *s = job->shape;
+	const int64_t wide = job->device->kernels->panel * OUT_PANELS, taps = s->kernel[0] * s->kernel[1];
+	const int64_t rows = divide_up(s->group_channels, CHANNEL_BLOCK),
+		      columns = divide_up(s->group_out, wide);
+	const int64_t tap = i / (rows * columns) % taps, group = i / (rows * columns * taps);
+	const int64_t r = i / columns % rows, j = i % columns * wide;
+	struct weight_block block = {.channel = s->group_channels * r / rows,
+		.column = group * s->group_out + j,
+		.columns = smaller(wide, s->group_out - j),
+		.accumulate = job->accumulate};
+	(void)thread;
+	block.channels = s->group_channels * (r + 1) / rows - block.channel;
+	block.x = job->x + group * s->group_channels + block.channel;
+	block.dy = job->dy + block.column;
+	block.dw = job->dw + (tap * s->group_channels + block.channel) * s->out + block.column;
+	weight_tap(job->device, s, tap / s->kernel[1], tap % s->kernel[1], &block);
+}
+
 static void weight_gradient(const struct cpu_device *device, const struct convolution_shape *s,
 	const float *x, const float *dy, float *dw, bool accumulate)
 {
-	const int64_t wide = device->kernels->panel * OUT_PANELS;
-	const int64_t rows = divide_up(s->group_channels, CHANNEL_BLOCK),
-		      columns = divide_up(s->group_out, wide);
-	const int64_t taps = s->kernel[0] * s->kernel[1];
+	const int64_t wide = device->kernels->panel * OUT_PANELS, taps = s->kernel[0] * s->kernel[1];
+	const int64_t blocks = divide_up(s->group_channels, CHANNEL_BLOCK) * divide_up(s->group_out, wide);
 	const double work = (double)(s->images * s->out_height * s->out_width) *
 			    (double)(s->group_channels * s->out) * (double)taps / 8;
-#pragma omp parallel for num_threads(cpu_team(device, work)) schedule(dynamic)
-	for (int64_t i = 0; i < taps * s->groups * rows * columns; i++) {
-		const int64_t tap = i / (rows * columns) % taps, group = i / (rows * columns * taps);
-		const int64_t r = i / columns % rows, j = i % columns * wide;
-		struct weight_block block = {.channel = s->group_channels * r / rows,
-			.column = group * s->group_out + j,
-			.columns = smaller(wide, s->group_out - j),
-			.accumulate = accumulate};
-		block.channels = s->group_channels * (r + 1) / rows - block.channel;
-		block.x = x + group * s->group_channels + block.channel;
-		block.dy = dy + block.column;
-		block.dw = dw + (tap * s->group_channels + block.channel) * s->out + block.column;
-		weight_tap(device, s, tap / s->kernel[1], tap % s->kernel[1], &block);
-	}
+	struct weight_job job = {device, s, x, dy, dw, accumulate};
+	cpu_share(device, work, s->groups * taps * blocks, weight_piece, &job);
 }
 
 size_t cpu_convolution_weight_workspace(const struct cpu_device *device, const struct call *call)
