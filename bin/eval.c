@@ -289,9 +289,7 @@ static int parse(int argc, char **argv, struct settings *settings, bool *done)
 	const struct program program = {
 		.name = "eval",
 		.synopsis = "[--summary] [--step N|best] [--no-predict] RUN [DATASET ...]\n"
-			    "--task depth --layout LAYOUT --truth DIR --prediction DIR [--list FILE] [--crop "
-			    "CROP]\n"
-			    "     [--align ALIGN] [--min M] [--max M] [--scale S] [--whole] [--summary]",
+			    "--task depth --layout LAYOUT --truth DIR --prediction DIR [OPTION ...]",
 		.purpose = "Score the predictions of a run, or those that others made; one row a sample.",
 		.rows = rows,
 	};
