@@ -373,3 +373,15 @@ killed_whole() {
 	run_tool 78 env OTHER=v mkconfig --explain r data.train.a.path=/x 'init.ignore=${env:OTHER}'
 	one_error 'not declared'
 }
+
+@test "the programs ask for keys of the table only, by their types" {
+	asked=$(grep -rhoE 'config_(bool|integer|number|text|bytes|integer_at|number_at|text_at)\([^,"]*, "[a-z_.0-9]+"' "$ROOT/lib" "$ROOT/bin" \
+		--include='*.c' | sed -E 's/config_([a-z_]+)\(.*"(.*)"/\1 \2/' | sort -u)
+	[ "$(wc -l <<<"$asked")" -gt 40 ]
+	awk -F'\t' 'BEGIN { split("bool bool integer integer number number seconds number string text choice text path text " \
+			"bytes bytes integers integer_at numbers number_at strings text_at", pair, " ")
+			for (i = 1; i < 20; i += 2) getter[pair[i]] = pair[i + 1] }
+		NR > 1 { print getter[$2], $1 }' <(mkconfig --keys) | sort >table
+	comm -23 <(echo "$asked") table >wrong
+	[ ! -s wrong ] || { cat wrong; return 1; }
+}
