@@ -1,11 +1,6 @@
-/* The U-Net builder. Tensor names and order of operations: diffusers' UNet2DConditionModel, Rombach et al.
- * 2022. */
+/* The U-Net: checks, the order of its blocks, its configuration file. The blocks are in unet_blocks.c. */
 #include "base/error.h"
-#include "model/unet.h"
-
-#define NORM_EPSILON 1e-5
-#define TRANSFORMER_NORM_EPSILON 1e-6
-#define UNET_SKIPS (UNET_LEVELS * 9 + 1)
+#include "model/unet_blocks.h"
 
 /* ---- configuration ---- */
 
@@ -43,170 +38,9 @@ int unet_check(const struct unet *unet)
 	return STATUS_OK;
 }
 
-/* ---- blocks ---- */
-
-struct builder {
-	struct graph *graph;
-	const struct unet *unet;
-	int time;    /* SiLU of the time embedding, [N, 4 width] */
-	int context; /* [N, L, context_width] */
-	int skip[UNET_SKIPS];
-	int skips;
-};
-
-static int convolve(struct builder *b, int x, const char *name, int out, int kernel, int stride)
-{
-	int pad = kernel / 2;
-
-	return graph_convolution(b->graph, x, name,
-		(struct convolution){.out = out,
-			.kernel = {kernel, kernel},
-			.stride = {stride, stride},
-			.pad_before = {pad, pad},
-			.pad_after = {pad, pad},
-			.bias = true});
-}
-
-static int resnet(struct builder *b, int x, int out, const char *list, int index)
-{
-	struct graph *graph = b->graph;
-	int in = (int)graph_dim(graph, x, 3), u, time;
-
-	graph_push(graph, "%s.%d.", list, index);
-	u = graph_group_norm(graph, x, "norm1", b->unet->norm_groups, NORM_EPSILON, ACTIVATION_SILU);
-	u = convolve(b, u, "conv1", out, 3, 1);
-	time = graph_linear(graph, b->time, "time_emb_proj", out, true);
-	u = graph_add_channels(graph, u, time);
-	u = graph_group_norm(graph, u, "norm2", b->unet->norm_groups, NORM_EPSILON, ACTIVATION_SILU);
-	u = convolve(b, u, "conv2", out, 3, 1);
-	if (in != out)
-		x = convolve(b, x, "conv_shortcut", out, 1, 1);
-	graph_pop(graph);
-	return graph_add(graph, x, u);
-}
-
-/* Attention of z to `source` tokens: z itself, or the context. */
-static int attend(struct builder *b, int z, int source, const char *name, int heads)
-{
-	struct graph *graph = b->graph;
-	int width = (int)graph_dim(graph, z, 2), q, k, v;
-
-	graph_push(graph, "%s.", name);
-	q = graph_linear(graph, z, "to_q", width, false);
-	k = graph_linear(graph, source, "to_k", width, false);
-	v = graph_linear(graph, source, "to_v", width, false);
-	z = graph_attention(graph, q, k, v, heads);
-	z = graph_linear(graph, z, "to_out.0", width, true);
-	graph_pop(graph);
-	return z;
-}
-
-static int feed_forward(struct builder *b, int z)
-{
-	int width = (int)graph_dim(b->graph, z, 2);
-
-	z = graph_linear(b->graph, z, "ff.net.0.proj", 8 * width, true);
-	z = graph_geglu(b->graph, z);
-	return graph_linear(b->graph, z, "ff.net.2", width, true);
-}
-
-static int transformer_block(struct builder *b, int z, int heads)
-{
-	struct graph *graph = b->graph;
-	int y;
-
-	graph_push(graph, "transformer_blocks.0.");
-	y = graph_layer_norm(graph, z, "norm1", NORM_EPSILON);
-	z = graph_add(graph, z, attend(b, y, y, "attn1", heads));
-	y = graph_layer_norm(graph, z, "norm2", NORM_EPSILON);
-	z = graph_add(graph, z, attend(b, y, b->context, "attn2", heads));
-	y = graph_layer_norm(graph, z, "norm3", NORM_EPSILON);
-	z = graph_add(graph, z, feed_forward(b, y));
-	graph_pop(graph);
-	return z;
-}
-
-static int transformer(struct builder *b, int x, int heads, int index)
-{
-	struct graph *graph = b->graph;
-	int64_t n = graph_dim(graph, x, 0), h = graph_dim(graph, x, 1), w = graph_dim(graph, x, 2);
-	int64_t width = graph_dim(graph, x, 3);
-	int z;
-
-	graph_push(graph, "attentions.%d.", index);
-	z = graph_group_norm(
-		graph, x, "norm", b->unet->norm_groups, TRANSFORMER_NORM_EPSILON, ACTIVATION_NONE);
-	z = graph_reshape(graph, z, 3, (int64_t[]){n, h * w, width});
-	z = graph_linear(graph, z, "proj_in", (int)width, true);
-	z = transformer_block(b, z, heads);
-	z = graph_linear(graph, z, "proj_out", (int)width, true);
-	z = graph_reshape(graph, z, 4, (int64_t[]){n, h, w, width});
-	graph_pop(graph);
-	return graph_add(graph, x, z);
-}
-
 /* ---- the network ---- */
 
-static void push_skip(struct builder *b, int x)
-{
-	b->skip[b->skips++] = x;
-}
-
-static int down_level(struct builder *b, int x, int i)
-{
-	const struct unet *unet = b->unet;
-
-	graph_push(b->graph, "down_blocks.%d.", i);
-	for (int j = 0; j < unet->layers; j++) {
-		x = resnet(b, x, unet->width[i], "resnets", j);
-		if (unet->attention[i])
-			x = transformer(b, x, unet->heads[i], j);
-		push_skip(b, x);
-	}
-	if (i < unet->levels - 1) {
-		x = convolve(b, x, "downsamplers.0.conv", unet->width[i], 3, 2);
-		push_skip(b, x);
-	}
-	graph_pop(b->graph);
-	return x;
-}
-
-static int middle(struct builder *b, int x)
-{
-	int last = b->unet->levels - 1;
-
-	graph_push(b->graph, "mid_block.");
-	x = resnet(b, x, b->unet->width[last], "resnets", 0);
-	x = transformer(b, x, b->unet->heads[last], 0);
-	x = resnet(b, x, b->unet->width[last], "resnets", 1);
-	graph_pop(b->graph);
-	return x;
-}
-
-/* Up block i works at level `levels - 1 - i`. Odd sizes: upsampling aims at the size of the next skip. */
-static int up_level(struct builder *b, int x, int i)
-{
-	const struct unet *unet = b->unet;
-	int level = unet->levels - 1 - i;
-
-	graph_push(b->graph, "up_blocks.%d.", i);
-	for (int j = 0; j <= unet->layers; j++) {
-		x = graph_concat(b->graph, x, b->skip[--b->skips]);
-		x = resnet(b, x, unet->width[level], "resnets", j);
-		if (unet->attention[level])
-			x = transformer(b, x, unet->heads[level], j);
-	}
-	if (level > 0) {
-		int next = b->skip[b->skips - 1];
-
-		x = graph_upsample(b->graph, x, graph_dim(b->graph, next, 1), graph_dim(b->graph, next, 2));
-		x = convolve(b, x, "upsamplers.0.conv", unet->width[level], 3, 1);
-	}
-	graph_pop(b->graph);
-	return x;
-}
-
-static int time_embedding(struct builder *b, int t)
+static int time_embedding(struct unet_blocks *b, int t)
 {
 	struct graph *graph = b->graph;
 	int width = b->unet->width[0], e;
@@ -222,7 +56,7 @@ static int time_embedding(struct builder *b, int t)
 
 int unet_build(struct graph *graph, const struct unet *unet, int x, int t, int context)
 {
-	struct builder b = {.graph = graph, .unet = unet, .context = context};
+	struct unet_blocks b = {.graph = graph, .unet = unet, .context = context};
 
 	if (unet_check(unet))
 		return graph_fail(graph, "%s", error_message());
@@ -233,15 +67,16 @@ int unet_build(struct graph *graph, const struct unet *unet, int x, int t, int c
 			unet->in_channels, unet->context_width, (long long)graph_dim(graph, x, 3),
 			(long long)graph_dim(graph, context, 2));
 	b.time = time_embedding(&b, t);
-	x = convolve(&b, x, "conv_in", unet->width[0], 3, 1);
-	push_skip(&b, x);
+	x = unet_convolution(&b, x, "conv_in", unet->width[0], 3, 1);
+	unet_push_skip(&b, x);
 	for (int i = 0; i < unet->levels; i++)
-		x = down_level(&b, x, i);
-	x = middle(&b, x);
+		x = unet_down(&b, x, i);
+	x = unet_middle(&b, x);
 	for (int i = 0; i < unet->levels; i++)
-		x = up_level(&b, x, i);
-	x = graph_group_norm(graph, x, "conv_norm_out", unet->norm_groups, NORM_EPSILON, ACTIVATION_SILU);
-	return convolve(&b, x, "conv_out", unet->out_channels, 3, 1);
+		x = unet_up(&b, x, i);
+	x = graph_group_norm(
+		graph, x, "conv_norm_out", unet->norm_groups, UNET_NORM_EPSILON, ACTIVATION_SILU);
+	return unet_convolution(&b, x, "conv_out", unet->out_channels, 3, 1);
 }
 
 /* ---- configuration file ---- */
