@@ -13,9 +13,17 @@
 #define INPUTS 8
 #define ROW 11 /* numbers about one parameter */
 
-/* The root mean square error of float32 sums of a few hundred terms is some 1e-7 of the sum's; the largest error of many
- * elements through a dozen layers is some ten times that. */
-#define TOLERANCE 3e-6
+/*
+ * What single precision may differ from the double precision of the golden numbers, relative to root mean squares: a few
+ * times what PyTorch's own single precision differs (golden NAME.rounding, the luck of one other order of sums), and
+ * where that is small, what sums of a few hundred terms through a dozen layers explain. The reference back end computes
+ * in double: what is left is the rounding of the golden numbers.
+ */
+#define ROUNDING_FACTOR 5
+#define ROUNDING_FLOOR 3e-6
+#define REFERENCE_LIMIT 3e-7
+/* Adam moves an element whose gradient is almost zero by the sign of its rounding. */
+#define ADAM_FLOOR 3e-3
 
 static struct safetensors golden;
 
@@ -42,6 +50,13 @@ struct network {
 static float wave(double phase, double step, size_t j)
 {
 	return (float)sin(phase + step * (double)j);
+}
+
+static double limit_of(const struct backend *backend, double floor_limit, float rounding)
+{
+	if (backend == &reference_backend)
+		return REFERENCE_LIMIT;
+	return fmax(floor_limit, ROUNDING_FACTOR * (double)rounding);
 }
 
 /* Where element j of an [N,C,H,W] tensor is in [N,H,W,C]; tensors of other dimensions stay as they are. */
@@ -138,6 +153,14 @@ static const float *golden_data(const char *network, const char *what, size_t co
 	return tensor->data;
 }
 
+static const float *golden_rounding(const char *network, const char *what, size_t count)
+{
+	char name[128];
+
+	snprintf(name, sizeof(name), "%s.rounding", what);
+	return golden_data(network, name, count);
+}
+
 /* Largest error over the root mean square. */
 static double relative_error(const float *values, const float *expected, size_t count)
 {
@@ -152,24 +175,26 @@ static double relative_error(const float *values, const float *expected, size_t 
 	return worst / sqrt(squares / (double)count);
 }
 
-static void check_tensor(struct network *net, int tensor, const char *what, double tolerance)
+static void check_tensor(struct network *net, int tensor, const char *what)
 {
 	const struct tensor *t = &net->graph->tensors[tensor];
-	const float *expected = golden_data(net->name, what, t->elements);
+	const float *expected = golden_data(net->name, what, t->elements),
+		    *rounding = golden_rounding(net->name, what, 1);
 	float *memory = memory_new(t->elements, sizeof(*memory)),
 	      *values = memory_new(t->elements, sizeof(*values));
 	char name[128];
-	double error;
+	double error, limit;
 
-	if (!expected || graph_read(net->graph, tensor, memory)) {
+	if (!expected || !rounding || graph_read(net->graph, tensor, memory)) {
 		check_report(false, what, "%s", error_message());
 		goto out;
 	}
 	for (size_t j = 0; j < t->elements; j++)
 		values[j] = memory[to_channels_last(t, j)];
 	error = relative_error(values, expected, t->elements);
+	limit = limit_of(net->device->backend, ROUNDING_FLOOR, *rounding);
 	snprintf(name, sizeof(name), "%s on %s: %s", net->name, net->device->backend->name, what);
-	check_report(error <= tolerance, name, "error %.3g of the root mean square", error);
+	check_report(error <= limit, name, "error %.3g of the root mean square, not %.3g", error, limit);
 out:
 	free(memory);
 	free(values);
@@ -207,34 +232,42 @@ static double row_error(const float *values, size_t count, const float *expected
 	return worst / (double)expected[1];
 }
 
-/* Gradients of all parameters, in the order of their names. */
-static void check_gradients(struct network *net, double tolerance)
+/* Values for every parameter, by `get`, against the rows of the golden file. */
+static void check_parameters(struct network *net, const char *what, double floor_limit,
+	int (*get)(struct network *net, size_t parameter, float *values))
 {
 	struct store *store = program_store(net->program);
 	size_t count = store_count(store), *order = sorted_parameters(store);
 	const float *expected = golden_data(net->name, "parameters", count * ROW);
+	const float *rounding = golden_rounding(net->name, "parameters", count);
 	const char *where = "";
 	char name[128];
 	double worst = 0;
 
-	for (size_t k = 0; k < count && expected; k++) {
+	for (size_t k = 0; k < count && expected && rounding; k++) {
 		const struct parameter *parameter = store_parameter(store, order[k]);
 		float *values = memory_new(parameter->count, sizeof(*values));
-		double error = store_export(store, order[k], SLOT_GRADIENT, values)
+		double error = get(net, order[k], values)
 				       ? INFINITY
 				       : row_error(values, parameter->count, expected + k * ROW);
 
+		error /= limit_of(net->device->backend, floor_limit, rounding[k]);
 		if (error > worst || isnan(error)) {
 			worst = error;
 			where = parameter->name;
 		}
 		free(values);
 	}
-	snprintf(name, sizeof(name), "%s on %s: gradients of %zu parameters", net->name,
-		net->device->backend->name, count);
-	check_report(expected && worst <= tolerance, name, "error %.3g of the root mean square in %s", worst,
-		where);
+	snprintf(name, sizeof(name), "%s on %s: %s of %zu parameters", net->name, net->device->backend->name,
+		what, count);
+	check_report(expected && rounding && worst <= 1, name, "error is %.3g of what is allowed in %s",
+		worst, where);
 	free(order);
+}
+
+static int get_gradient(struct network *net, size_t parameter, float *values)
+{
+	return store_export(program_store(net->program), parameter, SLOT_GRADIENT, values);
 }
 
 /* ---- blocks ---- */
@@ -446,8 +479,7 @@ static int network_run(struct network *net)
 	return status ? status : graph_run(net->graph);
 }
 
-static void test_network(
-	const struct backend *backend, const char *name, int (*build)(struct network *net), double tolerance)
+static void test_network(const struct backend *backend, const char *name, int (*build)(struct network *net))
 {
 	struct network net = {.name = name};
 	char what[64];
@@ -460,32 +492,32 @@ static void test_network(
 			(build == build_toy && write_toy_time(&net)) ||
 			!check_status(network_run(&net), 0, "a block is run"))
 			goto out;
-		check_tensor(&net, net.out, "out", tolerance);
-		check_tensor(&net, net.loss, "loss", tolerance);
+		check_tensor(&net, net.out, "out");
+		check_tensor(&net, net.loss, "loss");
 		for (int i = 0; i < net.skip_count; i++) {
 			snprintf(what, sizeof(what), "skip%d", i);
-			check_tensor(&net, net.skips[i], what, tolerance);
+			check_tensor(&net, net.skips[i], what);
 		}
 		for (int i = 0; i < net.inputs; i++) {
 			snprintf(what, sizeof(what), "d_%s", net.input[i].name);
-			check_tensor(&net, graph_gradient(net.graph, net.input[i].tensor), what, tolerance);
+			check_tensor(&net, graph_gradient(net.graph, net.input[i].tensor), what);
 		}
-		check_gradients(&net, tolerance);
+		check_parameters(&net, "gradients", ROUNDING_FLOOR, get_gradient);
 	}
 out:
 	network_close(&net);
 }
 
-static void test_blocks(const struct backend *backend, double tolerance)
+static void test_blocks(const struct backend *backend)
 {
-	test_network(backend, "resnet", build_resnet, tolerance);
-	test_network(backend, "shortcut", build_shortcut, tolerance);
-	test_network(backend, "transformer", build_transformer, tolerance);
-	test_network(backend, "down", build_down, tolerance);
-	test_network(backend, "last_down", build_last_down, tolerance);
-	test_network(backend, "middle", build_middle, tolerance);
-	test_network(backend, "up", build_up, tolerance);
-	test_network(backend, "last_up", build_last_up, tolerance);
+	test_network(backend, "resnet", build_resnet);
+	test_network(backend, "shortcut", build_shortcut);
+	test_network(backend, "transformer", build_transformer);
+	test_network(backend, "down", build_down);
+	test_network(backend, "last_down", build_last_down);
+	test_network(backend, "middle", build_middle);
+	test_network(backend, "up", build_up);
+	test_network(backend, "last_up", build_last_up);
 }
 
 /* ---- ten steps of Adam ---- */
@@ -553,26 +585,16 @@ static int training_step(struct training *training, int k)
 	return STATUS_OK;
 }
 
-/* Worst row of the changes of the parameters. */
-static double change_error(struct training *training, const char *name)
+/* The change since the start; the network is the first member of a training. */
+static int get_change(struct network *net, size_t parameter, float *values)
 {
-	struct store *store = program_store(training->net.program);
-	size_t count = store_count(store), *order = sorted_parameters(store);
-	const float *expected = golden_data(name, "parameters", count * ROW);
-	double worst = expected ? 0 : INFINITY;
+	const float *start = ((struct training *)net)->start[parameter];
+	struct store *store = program_store(net->program);
+	int status = store_export(store, parameter, SLOT_VALUE, values);
 
-	for (size_t k = 0; k < count && expected; k++) {
-		const struct parameter *parameter = store_parameter(store, order[k]);
-		float *values = memory_new(parameter->count, sizeof(*values));
-
-		store_export(store, order[k], SLOT_VALUE, values);
-		for (size_t j = 0; j < parameter->count; j++)
-			values[j] -= training->start[order[k]][j];
-		worst = fmax(worst, row_error(values, parameter->count, expected + k * ROW));
-		free(values);
-	}
-	free(order);
-	return worst;
+	for (size_t j = 0; j < store_parameter(store, parameter)->count; j++)
+		values[j] -= start[j];
+	return status;
 }
 
 static void keep_start(struct training *training)
@@ -591,7 +613,6 @@ static void test_adam(const char *name, double clip, int micros)
 	struct training training = {.net = {.name = name}, .micros = micros};
 	const float *losses = golden_data(name, "losses", 10), *norms = golden_data(name, "norms", 10);
 	char what[128];
-	double error;
 	int status = training_init(&training, &cpu_backend, clip);
 
 	if (!status)
@@ -602,9 +623,7 @@ static void test_adam(const char *name, double clip, int micros)
 	if (check_status(status, 0, what) && losses && norms) {
 		check_array(training.losses, losses, 10, 1e-5, "losses of ten steps are PyTorch's");
 		check_array(training.norms, norms, 10, 1e-5, "gradient norms of ten steps are PyTorch's");
-		error = change_error(&training, name);
-		check_report(error < 1e-3, "changes of the parameters are PyTorch's",
-			"error %.3g of their size", error);
+		check_parameters(&training.net, "changes in ten steps", ADAM_FLOOR, get_change);
 	}
 	for (size_t i = 0; training.start && i < store_count(program_store(training.net.program)); i++)
 		free(training.start[i]);
@@ -641,6 +660,16 @@ out:
 	free(text);
 }
 
+/* Of the nodes before the backward pass. */
+static double forward_flops(const struct network *net)
+{
+	double sum = 0;
+
+	for (size_t n = 0; n < net->graph->forward_count; n++)
+		sum += net->graph->nodes[n].flops;
+	return sum;
+}
+
 static void test_full_size(void)
 {
 	struct network net = {.name = "full"};
@@ -670,9 +699,11 @@ static void test_full_size(void)
 		"bytes of the parameters");
 	check(net.graph->arena_bytes < 1.02 * (double)net.graph->lower_bound_bytes,
 		"the arena is within 2 % of the most that lives at once");
-	printf("# 2x60x80: arena %.3f GiB, lower bound %.3f GiB, %.1f GFLOP, forward %.1f\n",
+	check(fabs(forward_flops(&net) / (4 * 480.9e9) - 1) < 0.01,
+		"operations of a forward pass are the known ones");
+	printf("# 2x60x80: arena %.3f GiB, lower bound %.3f GiB, %.0f GFLOP\n",
 		(double)net.graph->arena_bytes / (1 << 30), (double)net.graph->lower_bound_bytes / (1 << 30),
-		graph_flops(net.graph) / 1e9, 0.0);
+		graph_flops(net.graph) / 1e9);
 out:
 	network_close(&net);
 }
@@ -684,7 +715,7 @@ static void test_config_json(void)
 	static const char *const needed[] = {"_class_name", "attention_head_dim", "block_out_channels",
 		"cross_attention_dim", "down_block_types", "up_block_types", "in_channels", "out_channels",
 		"layers_per_block", "norm_num_groups", "sample_size", "use_linear_projection"};
-	struct text text = {0};
+	struct text text = {0}, other = {0};
 	json_error_t error;
 	json_t *mine, *theirs, *value;
 	const char *key;
@@ -699,10 +730,12 @@ static void test_config_json(void)
 	check(good, "config.json has every key that the network depends on");
 	json_object_foreach(mine, key, value)
 	{
-		if (!check_report(json_equal(value, json_object_get(theirs, key)),
-			    "config.json agrees with diffusers", "%s", key))
-			break;
+		if (!json_equal(value, json_object_get(theirs, key)))
+			text_format(&other, " %s", key);
 	}
+	check_report(
+		!other.length, "config.json agrees with diffusers", "not in%s", other.data ? other.data : "");
+	text_release(&other);
 	json_decref(mine);
 	json_decref(theirs);
 	text_release(&text);
@@ -750,9 +783,10 @@ int main(void)
 	if (!check_status(
 		    safetensors_read("tests/golden/unet.safetensors", &golden), 0, "golden numbers are read"))
 		return check_summary();
-	test_blocks(&reference_backend, 3e-7);
-	test_blocks(&cpu_backend, TOLERANCE);
-	test_network(&cpu_backend, "toy", build_toy, TOLERANCE);
+	test_blocks(&reference_backend);
+	test_blocks(&cpu_backend);
+	test_network(&reference_backend, "toy", build_toy);
+	test_network(&cpu_backend, "toy", build_toy);
 	test_adam("adam", 0, 1);
 	test_adam("clipped", 0.1, 1);
 	test_adam("clipped", 0.1, 2);
