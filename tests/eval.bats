@@ -26,6 +26,7 @@ score() {
 # A copy of the run, on data of its own.
 copy_run() {
 	cp -R "$BATS_FILE_TMPDIR/RUN" "$BATS_FILE_TMPDIR/DIR" .
+	mkconfig RUN data.{train,val,vis,test}.rooms.path="$PWD/DIR"
 }
 
 # npy FILE SHAPE NUMBER ...: float32, of these numbers.
@@ -291,7 +292,7 @@ small_set() {
 	copy_run
 	rm -r RUN/predictions RUN/eval
 	mkconfig RUN predict.steps=200
-	eval_program RUN >rows 2>message &
+	"$ROOT/bin/eval" RUN >rows 2>message &
 	while ! [ -e RUN/predictions/rooms/rgb/00000.npy ]; do sleep 0.01; done
 	kill -TERM $!
 	status=0
@@ -305,11 +306,16 @@ small_set() {
 	[ "$(wc -l <RUN/eval/rooms.tsv)" -eq 8 ]
 }
 
-@test "a failing predict is passed on" {
+@test "a failing predict is passed on; with data.skip the sample is a row of nan" {
 	copy_run
 	rm -r RUN/predictions
 	truncate -s 100 DIR/rgb/00003.png
 	run_tool 65 eval_program RUN
 	one_error '^predict: ' 'DIR/rgb/00003.png'
-	mkconfig RUN data.skip=true
+	[ -z "$output" ]
+	tiny_run SKIP train.steps=1 data.skip=true
+	train-step-loop SKIP
+	run_tool 0 eval_program SKIP
+	[[ $stderr == *"eval: warning: $PWD/DIR/rgb/00003.png: has no prediction; its row is nan"* ]]
+	[ "$(cut -f 2,3 <<<"${lines[5]}")" = "$(printf 'rgb/00003.png\tnan')" ]
 }

@@ -6,17 +6,18 @@ setup() {
 	enter_scratch
 }
 
+# By path: eval is a word of the shell.
 programs() {
 	local file
 	for file in "$ROOT"/bin/*.c; do
-		basename "$file" .c
+		echo "${file%.c}"
 	done
 }
 
 @test "help goes to stdout and nothing to stderr" {
 	for program in $(programs); do
 		run_tool 0 "$program" --help
-		[[ ${lines[0]} == "usage: $program"* ]]
+		[[ ${lines[0]} == "usage: ${program##*/} "* ]]
 		[ -z "$stderr" ]
 		long=$output
 		run_tool 0 "$program" -h
@@ -34,14 +35,14 @@ programs() {
 @test "version is one line" {
 	for program in $(programs); do
 		run_tool 0 "$program" --version
-		[[ $output =~ ^$program\ \(Nightshift\)\ [0-9.]+$ ]]
+		[[ $output =~ ^${program##*/}\ \(Nightshift\)\ [0-9.]+$ ]]
 	done
 }
 
 @test "an unknown option is one line that names the nearest, status 64" {
 	for program in $(programs); do
 		run_tool 64 "$program" --versoin
-		one_error "^$program: " 'unknown option --versoin; did you mean --version\?'
+		one_error "^${program##*/}: " 'unknown option --versoin; did you mean --version\?'
 		run_tool 64 "$program" -%
 		one_error 'unknown option -%'
 		[ -z "$output" ]
@@ -51,7 +52,7 @@ programs() {
 @test "no operand where one is needed is status 64 and says what to write" {
 	for program in $(programs); do
 		run_tool 64 "$program"
-		one_error "^$program: "
+		one_error "^${program##*/}: "
 	done
 }
 
@@ -60,7 +61,7 @@ programs() {
 		status=0
 		"$program" --help >/dev/full 2>message || status=$?
 		[ "$status" -eq 74 ]
-		[ "$(cat message)" = "$program: standard output: No space left on device" ]
+		[ "$(cat message)" = "${program##*/}: standard output: No space left on device" ]
 	done
 }
 
