@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/options.h"
 #include "base/signals.h"
 #include "comm/comm.h"
@@ -191,12 +192,24 @@ static int train(struct work *work)
 	return status;
 }
 
+/* A shift that never began has an end row, too: batch scripts go by it. */
+static int refused(struct work *work, int status)
+{
+	char *message = memory_text(error_message());
+
+	if (status != STATUS_FENCED && message && shift_end(&work->shift, -1, status, message))
+		error_set(status, "%s", message);
+	free(message);
+	return status;
+}
+
 static int work_shift(struct work *work)
 {
 	struct leave_options options;
 	bool already = false;
 	int status;
 
+	work->shift.run = &work->run;
 	shift_identity(&work->shift.identity);
 	status = leave_options(work, &options);
 	if (!status)
@@ -204,7 +217,7 @@ static int work_shift(struct work *work)
 	if (!status)
 		status = finished(work, &already);
 	if (status)
-		return status;
+		return refused(work, status);
 	if (already) {
 		note("%s: all %lld steps are done", work->run.path, (long long)config_integer(work->run.config, "train.steps"));
 		return 0;
@@ -219,7 +232,7 @@ static int work_shift(struct work *work)
 	if (!status)
 		status = shift_claim(&work->shift, &work->run, work->settings.take_over, work->step);
 	if (status)
-		return status;
+		return refused(work, status);
 	work->reason = "error";
 	status = train(work);
 	if (status == STATUS_FENCED && strcmp(work->reason, "not finite"))

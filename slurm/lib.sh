@@ -15,7 +15,8 @@
 # There is no trap here, and srun runs in the foreground: the signal of --signal=USR2@N goes to the programs, not to the shell.
 #
 # The environment may set NIGHTSHIFT_HOME (where slurm/ and bin/ are), NIGHTSHIFT_PAUSE (seconds before a failed life is
-# followed by the next) and NIGHTSHIFT_EVALUATE=no (the run is evaluated by another job).
+# followed by the next), NIGHTSHIFT_CODE (the directory of the code, where it is not the submit directory) and
+# NIGHTSHIFT_EVALUATE=no (the run is evaluated by another job).
 
 # The script that sources this sets home (where slurm/ and bin/ are) and notice (the N of its --signal=USR2@N).
 : "${home:?}" "${notice:=300}"
@@ -184,7 +185,7 @@ life_prepare() {
 		judge mkconfig "$run/config.cfg" || return 0
 	fi
 	status=0
-	"$(tool snapshot-code)" "$run" "$submitted" || status=$?
+	"$(tool snapshot-code)" "$run" "${NIGHTSHIFT_CODE:-$submitted}" || status=$?
 	judge snapshot-code "$run/code.manifest" || return 0
 }
 
@@ -359,13 +360,14 @@ next_life() {
 
 # Scores the run, once it is done. Exits unless it was cut short.
 life_evaluate() {
-	local group missing=''
+	local group digest missing=''
 	[ "${NIGHTSHIFT_EVALUATE:-yes}" != no ] || exit 0
 	[ -n "$(test_groups)" ] || { say "done; the configuration has no data.test to evaluate"; exit 0; }
 	run_step one eval --summary "$run"
 	if [ "$status" -eq 0 ]; then
-		for group in $(test_groups); do
-			[ -e "$run/eval/$group.tsv" ] || missing=$group
+		digest=$(awk '$1 == "digest" { print $2 }' "$run/done")
+		for group in $(test_groups); do # of these weights, not left over from earlier ones
+			grep -q "^# $group: .*digest $digest " "$run/eval/$group.tsv" 2>/dev/null || missing=$group
 		done
 		[ -n "$missing" ] || exit 0
 	elif [ "$status" -ne 75 ]; then

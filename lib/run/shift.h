@@ -35,7 +35,7 @@ int shift_fence(const struct shift *shift);
 /* Removes what killed shifts left in RUN/directory ("" for RUN itself): temporary names (.partial, .dead) that bear the number of
  * this shift or of an earlier one. Not while this process publishes something there. */
 int shift_sweep(const struct shift *shift, const char *directory);
-/* The "end" row. status: the exit status; reason: one word or a few ("done", "notice", "stopped", "not finite", ...). */
+/* The "end" row; "-" for a shift that was refused before it had a number (shift->run and identity set). status: the exit status; reason: one word or a few ("done", "notice", "stopped", "not finite", ...). */
 int shift_end(const struct shift *shift, int64_t step, int status, const char *reason);
 
 /* One row of shifts.tsv: #shift event time job restart nodes world step status reason. */
