@@ -40,7 +40,8 @@ static const char *new_events(const struct log_lengths *lengths, const struct lo
 {
 	const char *found = NULL;
 	for (size_t i = 0; i < lengths->count; i++)
-		if (text_starts(lengths->item[i].name, "events.") && length_of(known, lengths->item[i].name) == UINT64_MAX)
+		if (text_starts(lengths->item[i].name, "events.") &&
+			length_of(known, lengths->item[i].name) == UINT64_MAX)
 			found = lengths->item[i].name;
 	return found;
 }
@@ -74,20 +75,22 @@ static void test_tables(void)
 	check(log_is(&run, "log/step.tsv", step_tsv) &&
 			log_is(&run, "log/epoch.tsv", "#epoch\tstep\tsamples\tloss\tlr\n") &&
 			log_is(&run, "log/val.tsv", "#step\tdataset\tmetric\tvalue\tn\tn_nan\n") &&
-			log_is(&run, "log/time.tsv", "#step\tshift\twall_s\tstep_s\tdata_s\tsamples_s\trss_bytes\n"),
+			log_is(&run, "log/time.tsv",
+				"#step\tshift\twall_s\tstep_s\tdata_s\tsamples_s\trss_bytes\n"),
 		"each table has its header");
 	logs_scalar(logs, 1, "train/loss", 0.5);
 	check_status(logs_sync(logs, &lengths), 0, "everything is synced");
 	uint64_t size = 0;
 	const char *events = new_events(&lengths, &none);
 	char *file = run_path(&run, "%s", events ? events : "none");
-	check(lengths.count == 4 && length_of(&lengths, "log/step.tsv") == sizeof step_tsv - 1 && !file_size(file, &size) &&
-			length_of(&lengths, events) == size,
+	check(lengths.count == 4 && length_of(&lengths, "log/step.tsv") == sizeof step_tsv - 1 &&
+			!file_size(file, &size) && length_of(&lengths, events) == size,
 		"the lengths are those of the exact logs");
 	check_status(logs_check(&run, &lengths), 0, "they hold");
 	check_status(logs_text(logs, "a\tline\nof text"), 0, "a line of text");
 	struct text text = read_log(&run, "log/train.log");
-	check(text.data && text_ends(text.data, "Z\tshift 1\ta\\tline\\nof text\n"), "has time and shift, and stays one line");
+	check(text.data && text_ends(text.data, "Z\tshift 1\ta\\tline\\nof text\n"),
+		"has time and shift, and stays one line");
 	text_release(&text);
 	logs_row(logs, LOG_TIME, "1\t1\t0\t0\t0\t0\t0");
 	check_status(logs_close(logs), 0, "logs are closed");
@@ -157,7 +160,8 @@ static void test_cut(void)
 	stat(val, &before);
 	check_status(logs_open(&shift, &lengths, 2, &logs), 0, "a resume");
 	stat(val, &after);
-	check(log_is(&run, "log/step.tsv", "#step\tepoch\tsamples\tloss\tgrad_norm\tlr\n1\t0\t4\t0.5\t1\t0.1\n") &&
+	check(log_is(&run, "log/step.tsv",
+		      "#step\tepoch\tsamples\tloss\tgrad_norm\tlr\n1\t0\t4\t0.5\t1\t0.1\n") &&
 			log_is(&run, "log/val.tsv", "#step\tdataset\tmetric\tvalue\tn\tn_nan\n"),
 		"cuts the tables to what was recorded");
 	check(before.st_ino != after.st_ino, "into new files");
@@ -171,7 +175,8 @@ static void test_cut(void)
 	logs_text(logs, "here again");
 	logs_flush(logs);
 	struct text text = read_log(&run, "log/time.tsv");
-	check(text.data && text_ends(text.data, "\n3\t1\t0.2\n2\t2\t0\n"), "a torn line of time.tsv stays a line of its own");
+	check(text.data && text_ends(text.data, "\n3\t1\t0.2\n2\t2\t0\n"),
+		"a torn line of time.tsv stays a line of its own");
 	text_release(&text);
 	text = read_log(&run, "log/train.log");
 	check(text.data && text_starts(text.data, "2026-01-01T0\n2"), "and so does one of train.log");
@@ -193,8 +198,8 @@ static void test_cut(void)
 
 static void test_bad_lengths(void)
 {
-	static const char *const names[] = {"config.cfg", "log/train.log", "../log/step.tsv", "/etc/passwd", "",
-		"events.out.tfevents.1/../config.cfg", "log/../log/step.tsv"};
+	static const char *const names[] = {"config.cfg", "log/train.log", "../log/step.tsv", "/etc/passwd",
+		"", "events.out.tfevents.1/../config.cfg", "log/../log/step.tsv"};
 	char *path = fixture_make("bad", NULL);
 	struct run run;
 	struct shift shift;
@@ -209,12 +214,14 @@ static void test_bad_lengths(void)
 	log_lengths_release(&lengths);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		log_lengths_add(&lengths, names[i], 0);
-		good = good && logs_check(&run, &lengths) == STATUS_DATA && logs_open(&shift, &lengths, 1, &logs) == STATUS_DATA;
+		good = good && logs_check(&run, &lengths) == STATUS_DATA &&
+		       logs_open(&shift, &lengths, 1, &logs) == STATUS_DATA;
 		log_lengths_release(&lengths);
 	}
 	check(good, "names that are no logs are refused");
 	log_lengths_add(&lengths, "log/step.tsv", 1000000);
-	check(logs_open(&shift, &lengths, 1, &logs) == STATUS_DATA && !logs, "so is a length that the log does not have");
+	check(logs_open(&shift, &lengths, 1, &logs) == STATUS_DATA && !logs,
+		"so is a length that the log does not have");
 	struct text text = read_log(&run, "log/step.tsv");
 	check(text.length > 0 && text.data[0] == '#', "and the log is left as it is");
 	text_release(&text);
@@ -254,7 +261,8 @@ static void test_events(void)
 	for (int life = 0; life < 4; life++) {
 		struct shift shift;
 		struct logs *logs;
-		if (shift_claim(&shift, &run, true, saved) || logs_open(&shift, life ? &lengths : NULL, saved + 1, &logs))
+		if (shift_claim(&shift, &run, true, saved) ||
+			logs_open(&shift, life ? &lengths : NULL, saved + 1, &logs))
 			exit(1);
 		for (int64_t step = saved + 1; step <= last[life]; step++) {
 			logs_scalar(logs, step, "train/loss", 1.0);
@@ -287,8 +295,8 @@ static void test_events(void)
 		missing += seen.count[step] == 0;
 	}
 	check_report(files == 4 && !twice && !missing && !torn && seen.values == 20,
-		"in all event files together each step stands once", "%d files, %d twice, %d missing, %d torn", files, twice,
-		missing, torn);
+		"in all event files together each step stands once",
+		"%d files, %d twice, %d missing, %d torn", files, twice, missing, torn);
 	names_release(&names);
 	log_lengths_release(&lengths);
 	run_close(&run);

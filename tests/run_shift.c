@@ -52,7 +52,8 @@ static void test_identity(void)
 	struct shift_identity identity;
 	clear_environment();
 	shift_identity(&identity);
-	check(!strcmp(identity.job, "-") && identity.restart == 0 && identity.pid == getpid() && identity.host[0],
+	check(!strcmp(identity.job, "-") && identity.restart == 0 && identity.pid == getpid() &&
+			identity.host[0],
 		"identity without SLURM");
 	setenv("NIGHTSHIFT_JOB", "bash-here-1", 1);
 	setenv("NIGHTSHIFT_RESTART", "4", 1);
@@ -75,8 +76,15 @@ static void test_rows(void)
 {
 	char *path = fixture_make("rows", NULL), *file = path_join(path, "shifts.tsv");
 	struct run run;
-	struct shift_row *rows, row = {.shift = -1, .event = "requeue", .time = "2026-01-01T00:00:00Z", .job = "7",
-					.restart = 1, .nodes = -1, .world = -1, .step = 5, .status = 75};
+	struct shift_row *rows, row = {.shift = -1,
+					.event = "requeue",
+					.time = "2026-01-01T00:00:00Z",
+					.job = "7",
+					.restart = 1,
+					.nodes = -1,
+					.world = -1,
+					.step = 5,
+					.status = 75};
 	size_t count;
 	run_open(path, &run);
 	check(!shift_rows(&run, &rows, &count) && count == 0, "no table yet");
@@ -84,14 +92,17 @@ static void test_rows(void)
 	snprintf(row.reason, sizeof row.reason, "a\ttab and a \\");
 	check_status(shift_row_add(&run, &row), 0, "a row is added");
 	check_status(shift_rows(&run, &rows, &count), 0, "rows are read");
-	check(count == 1 && rows[0].shift == -1 && rows[0].nodes == -1 && rows[0].step == 5 && rows[0].status == 75 &&
-			!strcmp(rows[0].reason, row.reason) && !strcmp(rows[0].event, "requeue"),
+	check(count == 1 && rows[0].shift == -1 && rows[0].nodes == -1 && rows[0].step == 5 &&
+			rows[0].status == 75 && !strcmp(rows[0].reason, row.reason) &&
+			!strcmp(rows[0].event, "requeue"),
 		"the row is what was added");
 	free(rows);
 	char *data;
 	size_t bytes;
 	file_read(file, 65536, &data, &bytes);
-	check(!strncmp(data, "#shift\tevent\ttime\tjob\trestart\tnodes\tworld\tstep\tstatus\treason\n-\trequeue\t", 70),
+	check(!strncmp(data,
+		      "#shift\tevent\ttime\tjob\trestart\tnodes\tworld\tstep\tstatus\treason\n-\trequeue\t",
+		      70),
 		"the table has its header");
 	free(data);
 	/* A writer was killed inside its line; a newer version has more columns. */
@@ -167,7 +178,8 @@ static void test_processes(void)
 	run_open(path, &run);
 	claim_of(&owner, "-", 0, sleeper);
 	check_status(judge(&run, &owner, "-", 0), STATUS_UNAVAILABLE, "a living process keeps its run");
-	check(strstr(error_message(), "shift 1") && strstr(error_message(), owner.identity.host), "the message names the owner");
+	check(strstr(error_message(), "shift 1") && strstr(error_message(), owner.identity.host),
+		"the message names the owner");
 	struct claim other = owner;
 	other.started--;
 	check_status(judge(&run, &other, "-", 0), 0, "a process id that is used again keeps nothing");
@@ -176,18 +188,21 @@ static void test_processes(void)
 	check_status(judge(&run, &other, "-", 0), 0, "nor does a process from before the boot");
 	other = owner;
 	snprintf(other.namespace, sizeof other.namespace, "pid:[1]");
-	check_status(judge(&run, &other, "-", 0), STATUS_UNAVAILABLE, "a process of another container is not judged");
+	check_status(judge(&run, &other, "-", 0), STATUS_UNAVAILABLE,
+		"a process of another container is not judged");
 	other = owner;
 	snprintf(other.identity.host, sizeof other.identity.host, "elsewhere");
 	check_status(judge(&run, &other, "-", 0), STATUS_UNAVAILABLE, "nor is one of another host");
-	check(strstr(error_message(), "--take-over") && strstr(error_message(), "elsewhere"), "the message says what to do");
+	check(strstr(error_message(), "--take-over") && strstr(error_message(), "elsewhere"),
+		"the message says what to do");
 	struct shift_identity identity;
 	shift_identity(&identity);
 	check_status(shift_check(&run, &identity, true), 0, "which is taken as said");
 	kill(sleeper, SIGKILL);
 	siginfo_t information;
 	waitid(P_PID, (id_t)sleeper, &information, WEXITED | WNOWAIT);
-	check_status(judge(&run, &owner, "-", 0), 0, "a process that has ended, not yet waited for, keeps nothing");
+	check_status(judge(&run, &owner, "-", 0), 0,
+		"a process that has ended, not yet waited for, keeps nothing");
 	waitpid(sleeper, NULL, 0);
 	check_status(judge(&run, &owner, "-", 0), 0, "nor does one that is gone");
 	run_close(&run);
@@ -205,10 +220,12 @@ static void test_jobs(void)
 	fake_squeue("echo asked >>$0.asked; echo RUNNING");
 	check_status(judge(&run, &owner, "100", 2), 0, "a later life of the same job goes on");
 	check_status(judge(&run, &owner, "100", 0), STATUS_FENCED, "an earlier one does not");
-	check_status(judge(&run, &owner, "100", 1), STATUS_UNAVAILABLE, "the same life on another host cannot be judged");
+	check_status(judge(&run, &owner, "100", 1), STATUS_UNAVAILABLE,
+		"the same life on another host cannot be judged");
 	char *asked = path_join(check_scratch(), "bin/squeue.asked");
 	check(!file_exists(asked), "for all that squeue is not asked");
-	check_status(judge(&run, &owner, "101", 0), STATUS_UNAVAILABLE, "another job waits while the owner runs");
+	check_status(
+		judge(&run, &owner, "101", 0), STATUS_UNAVAILABLE, "another job waits while the owner runs");
 	check(file_exists(asked), "squeue was asked");
 	static const struct {
 		const char *body;
@@ -221,7 +238,8 @@ static void test_jobs(void)
 		{"printf 'PENDING\\nCOMPLETING\\n'", STATUS_UNAVAILABLE, "a completing one still does"},
 		{"echo SUSPENDED", STATUS_UNAVAILABLE, "a suspended one too"},
 		{"echo NEW_STATE", STATUS_UNAVAILABLE, "an unknown state counts as running"},
-		{"echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", 0, "a forgotten job is gone"},
+		{"echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", 0,
+			"a forgotten job is gone"},
 		{"exit 127", STATUS_UNAVAILABLE, "without squeue the owner counts as running"},
 		{"yes", STATUS_UNAVAILABLE, "an endless answer is no answer"},
 	};
@@ -229,10 +247,13 @@ static void test_jobs(void)
 		fake_squeue(answers[i].body);
 		check_status(judge(&run, &owner, "101", 0), answers[i].status, answers[i].name);
 	}
-	fake_squeue("test -e $0.once && exec echo COMPLETED; touch $0.once; echo 'Unable to contact slurm controller' >&2; exit 1");
-	check_status(judge(&run, &owner, "101", 0), 0, "a controller that is down for a moment is asked again");
+	fake_squeue("test -e $0.once && exec echo COMPLETED; touch $0.once; echo 'Unable to contact slurm "
+		    "controller' >&2; exit 1");
+	check_status(
+		judge(&run, &owner, "101", 0), 0, "a controller that is down for a moment is asked again");
 	snprintf(owner.identity.job, sizeof owner.identity.job, "bash-elsewhere-7");
-	check_status(judge(&run, &owner, "101", 0), STATUS_UNAVAILABLE, "a script's life elsewhere cannot be judged");
+	check_status(judge(&run, &owner, "101", 0), STATUS_UNAVAILABLE,
+		"a script's life elsewhere cannot be judged");
 	struct shift_row row = {.shift = 1, .event = "end", .job = "100"};
 	shift_row_add(&run, &row);
 	check_status(judge(&run, &owner, "101", 0), 0, "an end row frees the run");
@@ -240,7 +261,8 @@ static void test_jobs(void)
 	write_text(claim, "job 1\nrestart x\n");
 	struct shift_identity identity;
 	shift_identity(&identity);
-	check_status(shift_check(&run, &identity, false), STATUS_UNAVAILABLE, "a damaged claim is nobody's to overrule");
+	check_status(shift_check(&run, &identity, false), STATUS_UNAVAILABLE,
+		"a damaged claim is nobody's to overrule");
 	check_status(shift_check(&run, &identity, true), 0, "but --take-over does");
 	free(claim);
 	free(asked);
@@ -266,9 +288,10 @@ static void test_claim(void)
 	check_status(shift_fence(&first), STATUS_FENCED, "the first is fenced");
 	check_status(shift_end(&second, 9, STATUS_AGAIN, "notice"), 0, "the second ends");
 	shift_rows(&run, &rows, &count);
-	check(count == 4 && !strcmp(rows[0].event, "start") && !strcmp(rows[1].event, "lost") && rows[1].shift == 1 &&
-			!strcmp(rows[2].event, "start") && rows[2].step == 7 && !strcmp(rows[3].event, "end") &&
-			rows[3].status == 75 && rows[3].step == 9 && !strcmp(rows[3].reason, "notice"),
+	check(count == 4 && !strcmp(rows[0].event, "start") && !strcmp(rows[1].event, "lost") &&
+			rows[1].shift == 1 && !strcmp(rows[2].event, "start") && rows[2].step == 7 &&
+			!strcmp(rows[3].event, "end") && rows[3].status == 75 && rows[3].step == 9 &&
+			!strcmp(rows[3].reason, "notice"),
 		"shifts.tsv: start, lost, start, end");
 	free(rows);
 	struct names names;
@@ -354,8 +377,8 @@ static void race(const char *name, bool take_over)
 		run_close(&run);
 		free(path);
 	}
-	check_report(!bad && claims == (take_over ? ROUNDS * RACERS : ROUNDS), name, "%d wrong outcomes, %d claims", bad,
-		claims);
+	check_report(!bad && claims == (take_over ? ROUNDS * RACERS : ROUNDS), name,
+		"%d wrong outcomes, %d claims", bad, claims);
 }
 
 /* ---- a zombie ---- */
@@ -380,8 +403,10 @@ static void test_zombie(void)
 	logs_row(logs, LOG_STEP, "2\t0\t8\t0.5\t1\t0.1");
 	check_status(logs_flush(logs), STATUS_FENCED, "a zombie does not flush");
 	check_status(logs_sync(logs, &lengths), STATUS_FENCED, "nor sync");
-	check_status(checkpoint_save(&zombie, &state, &weights.content, NULL, NULL), STATUS_FENCED, "nor save");
-	check_status(checkpoint_save_weights(&zombie, 10, &weights.content), STATUS_FENCED, "nor keep weights");
+	check_status(
+		checkpoint_save(&zombie, &state, &weights.content, NULL, NULL), STATUS_FENCED, "nor save");
+	check_status(
+		checkpoint_save_weights(&zombie, 10, &weights.content), STATUS_FENCED, "nor keep weights");
 	check_status(checkpoint_save_phase(&zombie, &state), STATUS_FENCED, "nor replace a phase file");
 	check_status(checkpoint_prune(&zombie, 1), STATUS_FENCED, "nor remove anything");
 	check_status(checkpoint_best_write(&zombie, 10, "rmse", 1), STATUS_FENCED, "nor name the best");
@@ -405,13 +430,15 @@ static void test_zombie(void)
 	theirs.shift = zombie.number;
 	theirs.logs = (struct log_lengths){0};
 	log_lengths_add(&theirs.logs, "events.out.tfevents.1.zombie", 100);
-	check_status(checkpoint_save(&late, &theirs, &weights.content, NULL, NULL), 0, "a late publish of the zombie");
-	check_status(checkpoint_save(&owner, &state, &weights.content, NULL, NULL), 0, "the owner saves the same step");
+	check_status(checkpoint_save(&late, &theirs, &weights.content, NULL, NULL), 0,
+		"a late publish of the zombie");
+	check_status(checkpoint_save(&owner, &state, &weights.content, NULL, NULL), 0,
+		"the owner saves the same step");
 	check_status(checkpoint_save(&late, &theirs, &weights.content, NULL, NULL), 0, "the zombie again");
 	struct checkpoint checkpoint;
 	bool found;
-	check(!checkpoint_resume(&run, &checkpoint, &found) && found && checkpoint.state.shift == state.shift &&
-			fixture_equal(&checkpoint, 10),
+	check(!checkpoint_resume(&run, &checkpoint, &found) && found &&
+			checkpoint.state.shift == state.shift && fixture_equal(&checkpoint, 10),
 		"it is the owner's that a resume finds");
 	checkpoint_release(&checkpoint);
 	logs_discard(logs);
@@ -431,15 +458,20 @@ static void test_small_files(void)
 	char *path = fixture_make("small", NULL);
 	struct run run;
 	struct run_done done = {.step = 500, .digest = "0011aabb", .job = "12_3", .restart = 2}, back;
-	struct run_platform platform = {.threads = 4, .isa = "avx2", .precision = "f32", .device = "cpu",
-					.model = "Some \"CPU\" \\ 3 GHz", .libraries = "zlib 1.2", .program = "abc"},
-				 again;
+	struct run_platform platform = {.threads = 4,
+				    .isa = "avx2",
+				    .precision = "f32",
+				    .device = "cpu",
+				    .model = "Some \"CPU\" \\ 3 GHz",
+				    .libraries = "zlib 1.2",
+				    .program = "abc"},
+			    again;
 	bool found;
 	run_open(path, &run);
 	check(!run_done_read(&run, &found, &back) && !found, "not done yet");
 	check_status(run_done_write(&run, &done), 0, "done is written");
-	check(!run_done_read(&run, &found, &back) && found && back.step == 500 && !strcmp(back.digest, "0011aabb") &&
-			!strcmp(back.job, "12_3") && back.restart == 2,
+	check(!run_done_read(&run, &found, &back) && found && back.step == 500 &&
+			!strcmp(back.digest, "0011aabb") && !strcmp(back.job, "12_3") && back.restart == 2,
 		"and reads back");
 	char *file = run_path(&run, "done");
 	write_text(file, "step 5\n");
@@ -452,12 +484,14 @@ static void test_small_files(void)
 		"and reads back");
 	file = run_path(&run, "platform.cfg");
 	write_text(file, "format = 2;\nthreads = 1;\n");
-	check_status(run_platform_read(&run, &found, &again), STATUS_CONFIG, "a newer platform.cfg is refused");
+	check_status(
+		run_platform_read(&run, &found, &again), STATUS_CONFIG, "a newer platform.cfg is refused");
 	free(file);
 	check(!run_stop_asked(&run), "no stop file");
 	file = run_path(&run, "stop");
 	write_text(file, "");
-	check(run_stop_asked(&run) && !run_stop_remove(&run) && !run_stop_asked(&run), "a stop file is seen and removed");
+	check(run_stop_asked(&run) && !run_stop_remove(&run) && !run_stop_asked(&run),
+		"a stop file is seen and removed");
 	free(file);
 
 	char host[256] = "", *table, *copy = NULL;

@@ -430,7 +430,8 @@ int checkpoint_newest(const struct run *run, const char *which, int64_t *step, c
 	if (status || found)
 		return status;
 	if (wanted >= 0)
-		return error_set(STATUS_NO_INPUT, "%s/checkpoints: there is none of step %lld", run->path, (long long)wanted);
+		return error_set(STATUS_NO_INPUT, "%s/checkpoints: there is none of step %lld", run->path,
+			(long long)wanted);
 	return error_set(STATUS_NO_INPUT, "%s: has no checkpoint yet; train it first", run->path);
 }
 

@@ -21,6 +21,8 @@ struct claim {
 void claim_self(const struct shift_identity *identity, struct claim *claim);
 /* "job 120_4\nrestart 1\n..." */
 void claim_format(const struct claim *claim, struct text *text);
+/* Takes over `data` (from malloc, a NUL behind its `bytes` bytes); `path` is for messages. */
+int claim_take(const char *path, char *data, size_t bytes, struct claim *claim);
 int claim_read(const struct run *run, int64_t number, struct claim *claim);
 /* The highest number in shifts/; 0 when there is none. */
 int claims_highest(const struct run *run, int64_t *highest);

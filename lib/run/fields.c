@@ -74,7 +74,7 @@ static int add_line(struct fields *fields, char *line, int number, enum fields_n
 int fields_take(
 	const char *path, char *data, size_t bytes, enum fields_notation notation, struct fields *fields)
 {
-	*fields = (struct fields){.path = memory_text(path), .data = data};
+	*fields = (struct fields){.path = memory_text(path), .notation = notation, .data = data};
 	int status = fields->path ? STATUS_OK : error_status(), number = 0;
 	if (!status && memchr(data, 0, bytes))
 		status = error_set(STATUS_DATA, "%s: holds a NUL byte", path);
@@ -228,7 +228,7 @@ int fields_text(const struct fields *fields, const char *key, char *buffer, size
 		return error_status();
 	const char *at = field->value;
 	int status = STATUS_OK;
-	if (*at != '"')
+	if (fields->notation == FIELDS_WORDS)
 		text_add(&value, at);
 	else if (!take_quoted(&at, &value) || *at)
 		status = wrong(fields, field, "a text");

@@ -22,6 +22,7 @@ struct field {
 };
 struct fields {
 	char *path; /* for messages */
+	enum fields_notation notation;
 	char *data;
 	struct field *item;
 	size_t count, capacity;

@@ -103,7 +103,7 @@ static int parse_line(const char *name, int number, char *line, struct manifest 
 	return manifest_add(manifest, field[2], bytes, crc);
 }
 
-static int parse(const char *name, char *data, size_t bytes, struct manifest *manifest)
+static int parse_lines(const char *name, char *data, size_t bytes, struct manifest *manifest)
 {
 	int status = STATUS_OK, number = 0;
 	uint32_t last;
@@ -127,6 +127,15 @@ static int parse(const char *name, char *data, size_t bytes, struct manifest *ma
 	return STATUS_OK;
 }
 
+int manifest_parse(const char *name, char *data, size_t bytes, struct manifest *manifest)
+{
+	*manifest = (struct manifest){0};
+	int status = parse_lines(name, data, bytes, manifest);
+	if (status)
+		manifest_release(manifest);
+	return status;
+}
+
 int manifest_read(const char *directory, struct manifest *manifest)
 {
 	char *data = NULL, *path = path_join(directory, "MANIFEST");
@@ -136,9 +145,7 @@ int manifest_read(const char *directory, struct manifest *manifest)
 	if (status == STATUS_NO_INPUT)
 		status = error_set(STATUS_DATA, "%s: is missing", path);
 	if (!status)
-		status = parse(path, data, bytes, manifest);
-	if (status)
-		manifest_release(manifest);
+		status = manifest_parse(path, data, bytes, manifest);
 	free(data);
 	free(path);
 	return status;

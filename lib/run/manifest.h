@@ -26,6 +26,8 @@ int manifest_add(struct manifest *manifest, const char *path, uint64_t bytes, ui
 int manifest_publish(struct manifest *manifest, const char *directory, uint64_t *bytes);
 /* STATUS_DATA where it is damaged, missing, not sorted, or names a path outside. */
 int manifest_read(const char *directory, struct manifest *manifest);
+/* The same from memory: `data` is `bytes` long, ends with a NUL behind them and is taken apart in place; `name` is for messages. */
+int manifest_parse(const char *name, char *data, size_t bytes, struct manifest *manifest);
 /* Index of a path; -1 when there is none. */
 int manifest_find(const struct manifest *manifest, const char *path);
 

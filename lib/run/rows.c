@@ -48,29 +48,37 @@ static bool parse_row(char *line, struct shift_row *row)
 	       parse_count(field[7], &row->step) && parse_count(field[8], &row->status);
 }
 
+int shift_rows_parse(char *data, struct shift_row **rows, size_t *count)
+{
+	size_t capacity = 0;
+	*rows = NULL;
+	*count = 0;
+	for (char *line = data, *end; (end = strchr(line, '\n')); line = end + 1) {
+		*end = 0;
+		if (memory_grow(rows, &capacity, *count + 1, sizeof **rows)) {
+			free(*rows);
+			*rows = NULL;
+			*count = 0;
+			return error_status();
+		}
+		*count += parse_row(line, &(*rows)[*count]);
+	}
+	return STATUS_OK;
+}
+
 int shift_rows(const struct run *run, struct shift_row **rows, size_t *count)
 {
 	char *data = NULL, *path = run_path(run, "shifts.tsv");
-	size_t bytes, capacity = 0;
+	size_t bytes;
 	*rows = NULL;
 	*count = 0;
 	if (!path)
 		return error_status();
 	int status = file_exists(path) ? file_read(path, TABLE_LIMIT, &data, &bytes) : STATUS_OK;
-	for (char *line = data, *end; !status && line && (end = strchr(line, '\n')); line = end + 1) {
-		*end = 0;
-		if (memory_grow(rows, &capacity, *count + 1, sizeof **rows))
-			status = error_status();
-		else if (parse_row(line, &(*rows)[*count]))
-			++*count;
-	}
+	if (!status && data)
+		status = shift_rows_parse(data, rows, count);
 	free(data);
 	free(path);
-	if (status) {
-		free(*rows);
-		*rows = NULL;
-		*count = 0;
-	}
 	return status;
 }
 

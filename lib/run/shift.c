@@ -75,15 +75,25 @@ static int parse_claim(const struct fields *fields, struct claim *claim)
 	return status;
 }
 
+int claim_take(const char *path, char *data, size_t bytes, struct claim *claim)
+{
+	struct fields fields;
+	*claim = (struct claim){0};
+	int status = fields_take(path, data, bytes, FIELDS_WORDS, &fields);
+	if (status)
+		return status;
+	status = parse_claim(&fields, claim);
+	fields_release(&fields);
+	return status;
+}
+
 int claim_read(const struct run *run, int64_t number, struct claim *claim)
 {
-	struct fields fields = {0};
-	char *path = run_path(run, "shifts/%lld", (long long)number);
-	*claim = (struct claim){0};
-	int status = path ? fields_read(path, CLAIM_LIMIT, FIELDS_WORDS, &fields) : error_status();
+	char *data, *path = run_path(run, "shifts/%lld", (long long)number);
+	size_t bytes;
+	int status = path ? file_read(path, CLAIM_LIMIT, &data, &bytes) : error_status();
 	if (!status)
-		status = parse_claim(&fields, claim);
-	fields_release(&fields);
+		status = claim_take(path, data, bytes, claim);
 	free(path);
 	return status;
 }

@@ -49,6 +49,8 @@ struct shift_row {
 	char reason[256];
 };
 int shift_rows(const struct run *run, struct shift_row **rows, size_t *count); /* caller frees; torn last line ignored */
+/* The same from a text, which is taken apart in place. */
+int shift_rows_parse(char *data, struct shift_row **rows, size_t *count);
 int shift_row_add(const struct run *run, const struct shift_row *row);         /* one O_APPEND write */
 
 #endif

@@ -19,6 +19,7 @@ struct fuzz_parser {
 extern const struct fuzz_parser fuzz_base[];
 extern const struct fuzz_parser fuzz_file[];
 extern const struct fuzz_parser fuzz_config[];
+extern const struct fuzz_parser fuzz_run[];
 extern const struct fuzz_parser *const fuzz_tables[]; /* all of them, then NULL */
 
 const struct fuzz_parser *fuzz_find(const char *name); /* NULL when there is none */
