@@ -1,0 +1,96 @@
+#!/usr/bin/env bats
+# Exact resume: a run cut into shifts, anywhere, equals a run that was not.
+
+load helper
+
+setup_file() {
+	export DATA=$BATS_FILE_TMPDIR/rooms ONE=$BATS_FILE_TMPDIR/one
+	make-scenes depth -n 12 --seed 1 --size 32x48 "$DATA"
+	new_run "$ONE"
+	train-step-loop "$ONE" 2>"$BATS_FILE_TMPDIR/one.log"
+}
+
+setup() {
+	enter_scratch
+}
+
+new_run() {
+	mkconfig "$1" depth-tiny data.train.rooms.path="$DATA" train.steps=24 schedule.total=24 "${@:2}"
+}
+
+# Everything that a run determines: weights, optimizer state, tables, pictures, the best weights, the end.
+same_run() {
+	same_files "$1" "$2" log/step.tsv log/epoch.tsv log/val.tsv pictures checkpoints/step-00000024/model \
+		checkpoints/step-00000024/optimizer checkpoints/best
+	diff <(grep -E '^(step|digest)' "$1/done") <(grep -E '^(step|digest)' "$2/done")
+}
+
+# Shifts until the run is done; each ends as it likes, but for the errors that no shift may end with.
+finish() {
+	local status tries
+	for tries in $(seq 40); do
+		status=0
+		train-step-loop "$1" 2>>log || status=$?
+		[ "$status" = 0 ] && return
+		[ "$status" = 75 ] || { cat log; return 1; }
+	done
+	return 1
+}
+
+@test "six shifts ended by a notice give the bits of one" {
+	new_run two
+	for shift in 1 2 3 4 5; do
+		train-step-loop two 2>>log &
+		until [ -s two/shifts.tsv ] && [ "$(grep -c start two/shifts.tsv)" = $shift ]; do sleep 0.02; done
+		sleep 0.$((shift % 3))5
+		kill -USR2 $! 2>/dev/null || true
+		wait $! || [ $? = 75 ]
+	done
+	finish two
+	[ "$(grep -c $'\tstart\t' two/shifts.tsv)" -ge 4 ]
+	same_run "$ONE" two
+}
+
+@test "shifts killed at counted writes of logs and checkpoints give the bits of one" {
+	new_run two
+	local count
+	for count in 3 17 40 71 95 120; do
+		with_fault "write:$count:KILL" train-step-loop two 2>>log && break
+	done
+	finish two
+	[ "$(grep -c $'\tstart\t' two/shifts.tsv)" -ge 5 ]
+	same_run "$ONE" two
+}
+
+@test "shifts killed inside a save, at each kind of call, give the bits of one" {
+	new_run two
+	local fault
+	for fault in fsync:2:KILL fsync:9:KILL rename:3:KILL rename:9:KILL open:60:KILL unlink:2:KILL; do
+		with_fault "$fault" train-step-loop two 2>>log && break
+	done
+	finish two
+	same_run "$ONE" two
+}
+
+@test "a run whose newest checkpoint is damaged goes on from the one before" {
+	new_run two
+	finish two
+	same_run "$ONE" two
+	rm two/done
+	printf X | dd of=two/checkpoints/step-00000024/optimizer/optimizer.safetensors bs=1 seek=900 conv=notrunc 2>/dev/null
+	run_tool 0 train-step-loop two
+	[[ $stderr == *step-00000024*optimizer.safetensors* ]]
+	same_run "$ONE" two
+}
+
+@test "no (tag, step) stands twice in the event files of a run in shifts" {
+	new_run two checkpoint.every=5
+	for count in 60 90 150; do
+		with_fault "write:$count:KILL" train-step-loop two 2>>log && break
+	done
+	finish two
+	[ "$(find two -name 'events.out.tfevents.*' | wc -l)" -ge 2 ]
+	"$ROOT/build/tests/event-list" two/events.out.tfevents.* >events
+	[ "$(cut -f1,2 events | sort | uniq -d | wc -l)" = 0 ]
+	[ "$(grep -c 'train/loss' events)" = 24 ]
+}
