@@ -1,0 +1,107 @@
+#!/usr/bin/env bats
+# Leaving in time: the user's stop file, clocks, notices, and what is refused.
+
+load helper
+
+setup() {
+	enter_scratch
+	make-scenes depth -n 6 --seed 1 --size 32x48 rooms
+	mkconfig run depth-tiny data.train.rooms.path=rooms train.steps=100000 schedule.total=100000 validate.every=0 picture.every=0 \
+		checkpoint.every=0
+}
+
+started() {
+	until grep -q start run/shifts.tsv 2>/dev/null && [ -s run/log/train.log ]; do sleep 0.02; done
+}
+
+@test "RUN/stop ends the shift with 75, reason stopped; requeued lives obey it, a start by hand removes it" {
+	train-step-loop run 2>log &
+	started
+	touch run/stop
+	wait $! || [ $? = 75 ]
+	grep -q $'\tend\t.*\t75\tstopped' run/shifts.tsv
+	NIGHTSHIFT_JOB=bash-x NIGHTSHIFT_RESTART=1 run_tool 75 train-step-loop run
+	[ -e run/stop ]
+	run_tool 75 train-step-loop --exit-after 12s run
+	[ ! -e run/stop ]
+}
+
+@test "--exit-after leaves with 75 and a checkpoint of where it was" {
+	run_tool 75 train-step-loop --exit-after 13s run
+	local step
+	step=$(awk -F'\t' '$2 == "end" { print $8 }' run/shifts.tsv)
+	[ "$step" -gt 0 ]
+	[ -d "run/checkpoints/step-$(printf %08d "$step")" ]
+	[ "$(tail -n 1 run/log/step.tsv | cut -f1)" = "$step" ]
+}
+
+@test "TERM ends the shift like USR2" {
+	train-step-loop run 2>log &
+	started
+	kill -TERM $!
+	wait $! || [ $? = 75 ]
+	grep -q $'\tend\t.*\t75\tnotice' run/shifts.tsv
+	[ -n "$(ls run/checkpoints)" ]
+}
+
+@test "a second trainer on the same run is refused with 69, the first is untouched" {
+	train-step-loop run 2>log &
+	local first=$!
+	started
+	run_tool 69 train-step-loop run
+	one_error "$HOSTNAME|$(hostname)" take-over
+	kill -USR2 $first
+	wait $first || [ $? = 75 ]
+	[ "$(grep -c $'\tstart\t' run/shifts.tsv)" = 1 ]
+}
+
+@test "taking over fences the first trainer, which stops with 70" {
+	train-step-loop run 2>log &
+	local first=$! status=0
+	started
+	train-step-loop --take-over --exit-after 20s run 2>log2 &
+	wait $first || status=$?
+	[ "$status" = 70 ]
+	kill -USR2 $!
+	wait $! || [ $? = 75 ]
+	[ "$(awk -F'\t' '$2 == "end" { print $1 }' run/shifts.tsv)" = 2 ]
+}
+
+@test "a finished run says so and trains nothing; more steps go on" {
+	mkconfig run2 depth-tiny data.train.rooms.path=rooms
+	run_tool 0 train-step-loop run2
+	cp -r run2/log before
+	run_tool 0 train-step-loop run2
+	[[ $stderr == *"12 steps are done"* ]]
+	diff -r before run2/log
+	mkconfig run2 train.steps=14
+	run_tool 0 train-step-loop run2
+	[ "$(tail -n 1 run2/log/step.tsv | cut -f1)" = 14 ]
+	grep -qx 'step 14' run2/done
+}
+
+@test "a loss that is not finite ends the shift with 70, names the samples and saves nothing" {
+	mkconfig run3 depth-tiny data.train.rooms.path=rooms optimizer.lr=100 optimizer.clip=0 train.steps=200 schedule.warmup=0 \
+		validate.every=0 picture.every=0 checkpoint.every=0
+	run_tool 70 train-step-loop run3
+	[[ $stderr == *"not finite"*rooms/rgb/* ]]
+	grep -q $'\tend\t.*\t70\tnot finite' run3/shifts.tsv
+	[ -z "$(ls run3/checkpoints 2>/dev/null)" ]
+}
+
+@test "the dry run tells needs and fit, names missing files, and leaves nothing behind" {
+	run_tool 0 train-step-loop --dry-run run
+	for item in parameters flops_per_step device_bytes checkpoint_bytes run_bytes notice fits; do
+		[[ $output == *"$item"$'\t'* ]]
+	done
+	[ ! -e run/shifts.tsv ]
+	[ -z "$(find run -name '*probe*')" ]
+	rm rooms/rgb/00003.png
+	run_tool 66 train-step-loop --dry-run run
+	one_error 00003
+}
+
+@test "several ranks that this build cannot join are refused with one line" {
+	OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2 run_tool 69 train-step-loop run
+	one_error
+}
