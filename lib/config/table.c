@@ -57,13 +57,13 @@ const struct config_key config_keys[] = {
 	{"schedule.total", CONFIG_INTEGER, IDENTITY, "25000", 1, 1e12, "", "steps", "step at which the final ratio is reached"},
 	{"schedule.final_ratio", CONFIG_NUMBER, IDENTITY, "0.01", 0, 1, "", "", "last learning rate over the base rate"},
 
-	{"validate.every", CONFIG_INTEGER, IDENTITY, "500", 0, 1e12, "", "steps", "validate every so many steps; 0: never"},
+	{"validate.every", CONFIG_INTEGER, OPERATIONAL, "500", 0, 1e12, "", "steps", "validate every so many steps; 0: never"},
 	{"validate.steps", CONFIG_INTEGER, IDENTITY, "1", 1, 1000, "", "", "sampling steps of validation and pictures"},
 	{"validate.metric", CONFIG_CHOICE, IDENTITY, "abs_relative_difference", 0, 0,
 		"abs_relative_difference|squared_relative_difference|rmse_linear|rmse_log|log10|delta1_acc|delta2_acc|delta3_acc|i_rmse|silog_rmse",
 		"", "metric of the first validation set that chooses the best weights"},
-	{"picture.every", CONFIG_INTEGER, IDENTITY, "1000", 0, 1e12, "", "steps", "write pictures every so many steps; 0: never"},
-	{"picture.count", CONFIG_INTEGER, IDENTITY, "4", 1, 1000, "", "samples", "pictures of each data.vis group"},
+	{"picture.every", CONFIG_INTEGER, OPERATIONAL, "1000", 0, 1e12, "", "steps", "write pictures every so many steps; 0: never"},
+	{"picture.count", CONFIG_INTEGER, OPERATIONAL, "4", 1, 1000, "", "samples", "pictures of each data.vis group"},
 
 	{"predict.steps", CONFIG_INTEGER, OPERATIONAL, "1", 1, 1000, "", "", "sampling steps of predict and eval"},
 	{"predict.align", CONFIG_CHOICE, OPERATIONAL, "least-squares", 0, 0, "least-squares|disparity|none", "", "alignment of eval"},
