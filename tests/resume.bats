@@ -15,13 +15,13 @@ setup() {
 }
 
 new_run() {
-	mkconfig "$1" depth-tiny data.train.rooms.path="$DATA" train.steps=24 schedule.total=24 "${@:2}"
+	mkconfig "$1" depth-tiny data.train.rooms.path="$DATA" train.steps=150 schedule.total=150 validate.every=40 picture.every=60 checkpoint.every=25 checkpoint.keep_every=50 "${@:2}"
 }
 
 # Everything that a run determines: weights, optimizer state, tables, pictures, the best weights, the end.
 same_run() {
-	same_files "$1" "$2" log/step.tsv log/epoch.tsv log/val.tsv pictures checkpoints/step-00000024/model \
-		checkpoints/step-00000024/optimizer checkpoints/best
+	same_files "$1" "$2" log/step.tsv log/epoch.tsv log/val.tsv pictures checkpoints/step-00000150/model \
+		checkpoints/step-00000150/optimizer checkpoints/weights-00000100 checkpoints/best
 	diff <(grep -E '^(step|digest)' "$1/done") <(grep -E '^(step|digest)' "$2/done")
 }
 
@@ -41,20 +41,20 @@ finish() {
 	new_run two
 	for shift in 1 2 3 4 5; do
 		train-step-loop two 2>>log &
-		until [ -s two/shifts.tsv ] && [ "$(grep -c start two/shifts.tsv)" = $shift ]; do sleep 0.02; done
-		sleep 0.$((shift % 3))5
+		# the notice comes when the shift has done a step more than the last one left
+		until [ "$(wc -l <two/log/time.tsv)" -gt $((25 * shift)) ] || ! kill -0 $!; do sleep 0.01; done 2>/dev/null
 		kill -USR2 $! 2>/dev/null || true
 		wait $! || [ $? = 75 ]
 	done
 	finish two
-	[ "$(grep -c $'\tstart\t' two/shifts.tsv)" -ge 4 ]
+	[ "$(grep -c $'\tend\t.*\tnotice$' two/shifts.tsv)" -ge 4 ]
 	same_run "$ONE" two
 }
 
 @test "shifts killed at counted writes of logs and checkpoints give the bits of one" {
 	new_run two
 	local count
-	for count in 3 17 40 71 95 120; do
+	for count in 12 60 130 200 300 400; do
 		with_fault "write:$count:KILL" train-step-loop two 2>>log && break
 	done
 	finish two
@@ -77,20 +77,25 @@ finish() {
 	finish two
 	same_run "$ONE" two
 	rm two/done
-	printf X | dd of=two/checkpoints/step-00000024/optimizer/optimizer.safetensors bs=1 seek=900 conv=notrunc 2>/dev/null
+	printf X | dd of=two/checkpoints/step-00000150/optimizer/optimizer.safetensors bs=1 seek=900 conv=notrunc 2>/dev/null
 	run_tool 0 train-step-loop two
-	[[ $stderr == *step-00000024*optimizer.safetensors* ]]
+	[[ $stderr == *step-00000150*optimizer.safetensors* ]]
 	same_run "$ONE" two
 }
 
 @test "no (tag, step) stands twice in the event files of a run in shifts" {
-	new_run two checkpoint.every=5
-	for count in 60 90 150; do
-		with_fault "write:$count:KILL" train-step-loop two 2>>log && break
+	new_run two
+	local lines
+	for lines in 40 80 120; do
+		train-step-loop two 2>>log &
+		until [ "$(wc -l <two/log/time.tsv)" -gt $lines ] || ! kill -0 $!; do sleep 0.01; done 2>/dev/null
+		kill -USR2 $! 2>/dev/null || true
+		wait $! || [ $? = 75 ]
+		with_fault write:120:KILL train-step-loop two 2>>log || true
 	done
 	finish two
 	[ "$(find two -name 'events.out.tfevents.*' | wc -l)" -ge 2 ]
-	"$ROOT/build/tests/event-list" two/events.out.tfevents.* >events
+	"$ROOT/build/tests/tools/event-list" two/events.out.tfevents.* >events
 	[ "$(cut -f1,2 events | sort | uniq -d | wc -l)" = 0 ]
-	[ "$(grep -c 'train/loss' events)" = 24 ]
+	[ "$(grep -c 'train/loss' events)" = 150 ]
 }

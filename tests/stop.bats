@@ -49,7 +49,7 @@ started() {
 	local first=$!
 	started
 	run_tool 69 train-step-loop run
-	one_error "$HOSTNAME|$(hostname)" take-over
+	one_error "$(hostname)" "process $first" "wait for its end or stop it"
 	kill -USR2 $first
 	wait $first || [ $? = 75 ]
 	[ "$(grep -c $'\tstart\t' run/shifts.tsv)" = 1 ]
@@ -96,8 +96,9 @@ started() {
 	done
 	[ ! -e run/shifts.tsv ]
 	[ -z "$(find run -name '*probe*')" ]
+	mkconfig listed depth-tiny data.train.rooms.path=rooms data.train.rooms.list=rooms/list.txt
 	rm rooms/rgb/00003.png
-	run_tool 66 train-step-loop --dry-run run
+	run_tool 66 train-step-loop --dry-run listed
 	one_error 00003
 }
 
