@@ -96,7 +96,7 @@ started() {
 	done
 	[ ! -e run/shifts.tsv ]
 	[ -z "$(find run -name '*probe*')" ]
-	mkconfig listed depth-tiny data.train.rooms.path=rooms data.train.rooms.list=rooms/list.txt
+	mkconfig listed depth-tiny data.train.rooms.path=rooms data.train.rooms.list=rooms/list.txt "data.val=()" "data.vis=()" "data.test=()"
 	rm rooms/rgb/00003.png
 	run_tool 66 train-step-loop --dry-run listed
 	one_error 00003
