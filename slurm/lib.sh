@@ -365,9 +365,9 @@ life_evaluate() {
 	[ -n "$(test_groups)" ] || { say "done; the configuration has no data.test to evaluate"; exit 0; }
 	run_step one eval --summary "$run"
 	if [ "$status" -eq 0 ]; then
-		digest=$(awk '$1 == "digest" { print $2 }' "$run/done")
+		digest=$(awk '$1 == "digest" { print $2 }' "$run/done" 2>/dev/null)
 		for group in $(test_groups); do # of these weights, not left over from earlier ones
-			grep -q "^# $group: .*digest $digest " "$run/eval/$group.tsv" 2>/dev/null || missing=$group
+			grep -q "^# $group: .*digest ${digest:-[0-9a-f]*} " "$run/eval/$group.tsv" 2>/dev/null || missing=$group
 		done
 		[ -n "$missing" ] || exit 0
 	elif [ "$status" -ne 75 ]; then
@@ -376,6 +376,7 @@ life_evaluate() {
 	next_life 75 "eval was cut short" excused
 }
 
+# What the script of the whole run does next.
 life_decide() {
 	read_life
 	if [ -n "$cut" ]; then
@@ -402,4 +403,21 @@ life_decide() {
 		next_life "$end_status" "the trainer ended with $end_status: $end_reason"
 		;;
 	esac
+}
+
+# The same for the scripts that stage or score alone.
+life_decide_stage() {
+	[ -n "$cut" ] || exit 0
+	next_part
+}
+
+life_decide_eval() {
+	[ -n "$cut" ] || life_evaluate
+	[ -z "$cut" ] || next_part
+}
+
+next_part() {
+	read_life
+	[ "$status" -ne 0 ] || status=-
+	next_life "$status" "$cut was cut short${node_failure:+ by a dead node}"
 }

@@ -17,8 +17,9 @@
 # RUN: the run directory, on a shared file system [runs/marigold-JOB]. Site choices (partition, account, time, GPUs) belong on
 # sbatch's command line or in SBATCH_* variables. slurm/submit checks everything first. See nightshift-slurm(7).
 
+: "${NIGHTSHIFT_HOME:=}" # make install puts its place here
 notice=${SBATCH_SIGNAL:-USR2@300} notice=${notice##*@} # the N of --signal above
-home=${NIGHTSHIFT_HOME:-${SLURM_SUBMIT_DIR:-$(cd "$(dirname "$0")/.." && pwd)}}
+home=${NIGHTSHIFT_HOME:-${SLURM_SUBMIT_DIR:-$(cd "$(dirname "$0")/.." && pwd)}} # $0 is a spooled copy under SLURM
 if [ ! -r "$home/slurm/lib.sh" ]; then
 	echo "train_marigold.sh: $home/slurm/lib.sh is missing: submit from the Nightshift directory, or set NIGHTSHIFT_HOME" >&2
 	exit 66

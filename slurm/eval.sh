@@ -1,0 +1,30 @@
+#!/bin/bash
+#SBATCH --job-name=eval
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --signal=USR2@120
+#SBATCH --time=04:00:00
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=4
+#
+# Scores a run that is done: RUN/eval/DATASET.tsv, and a summary in the job's output. Cut short, it goes on in the next life.
+#
+#	sbatch [options] slurm/eval.sh RUN
+#	bash slurm/eval.sh RUN
+
+: "${NIGHTSHIFT_HOME:=}" # make install puts its place here
+home=${NIGHTSHIFT_HOME:-${SLURM_SUBMIT_DIR:-$(cd "$(dirname "$0")/.." && pwd)}} # $0 is a spooled copy under SLURM
+if [ $# -ne 1 ] || [ ! -r "$home/slurm/lib.sh" ]; then
+	echo "usage: eval.sh RUN, from the Nightshift directory or with NIGHTSHIFT_HOME set ($home/slurm/lib.sh is wanted)" >&2
+	exit 64
+fi
+# shellcheck source=slurm/lib.sh
+. "$home/slurm/lib.sh"
+
+life_begin eval "$1"
+while :; do
+	life_stage
+	life_decide_eval
+done
