@@ -36,7 +36,8 @@ PROGRAMS = $(NAMES:%=$(BINDIR)/%)
 SUPPORT_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
 TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*.c tests/tools/*.c tests/measure/*.c))
 SHIMS = $(patsubst tests/shim/%.c,$(BUILD)/tests/%.so,$(wildcard tests/shim/*.c))
-FUZZ_PARTS = $(filter-out %/libfuzzer.c,$(wildcard tests/parsers/*.c))
+# The modules that read what others wrote, and nothing that takes long to compile under the sanitizers.
+FUZZ_SOURCES = $(wildcard lib/base/*.c lib/file/*.c lib/config/*.c lib/run/*.c tests/parsers/*.c)
 CUDA_SOURCES = $(wildcard cuda/*.cu)
 
 all: $(PROGRAMS) $(if $(CUDA_SOURCES),cuda)
@@ -54,9 +55,10 @@ $(BUILD)/%.o: %.c Makefile
 $(PROGRAMS): $(BINDIR)/%: $(BUILD)/bin/%.o $(BUILD)/libnightshift.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $^ $(LDLIBS) $(LDLIBS_EXTRA) -o $@
-$(BUILD)/tests/fuzz: $(FUZZ_PARTS:%.c=$(BUILD)/%.o)
-$(TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/support.a $(BUILD)/libnightshift.a
-	$(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) $(LDLIBS_EXTRA) -o $@
+$(filter-out %/fuzz,$(TESTS)): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/support.a $(BUILD)/libnightshift.a
+	$(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $^ $(LDLIBS) $(LDLIBS_EXTRA) -o $@
+$(BUILD)/tests/fuzz: $(patsubst %.c,$(BUILD)/%.o,tests/fuzz.c $(filter-out %/libfuzzer.c,$(FUZZ_SOURCES)))
+	$(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $^ $(LDLIBS) $(LDLIBS_EXTRA) -o $@
 $(BUILD)/tests/%.so: tests/shim/%.c Makefile
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -Wno-nonnull-compare -fPIC -shared $< -o $@ -ldl -pthread
@@ -84,29 +86,29 @@ $(BUILD)/nightshift-cuda.so: $(CUDA_SOURCES) $(wildcard cuda/*.h cuda/*.cuh lib/
 		-lcudnn -lcublasLt -lnccl -o $@
 endif
 
-# Packages first, then the build: a bare machine has neither.
+# Packages first, then the build: a bare machine has neither. All processors, unless -j says how many.
+SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 demo:
 	@tests/install-packages build
-	@$(MAKE) --no-print-directory all
+	@$(SUBMAKE) all
 	@slurm/demo.sh
 check:
 	@tests/install-packages build test
-	@$(MAKE) --no-print-directory all tests
-	@$(MAKE) --no-print-directory SAN=address,undefined build-address-undefined/tests/fuzz
+	@$(SUBMAKE) all tests
+	@$(SUBMAKE) SAN=address,undefined CFLAGS=-O1 build-address-undefined/tests/fuzz
 	@tests/run
 check-long:
 	@tests/install-packages build test long
-	@$(MAKE) --no-print-directory all tests
-	@$(MAKE) --no-print-directory SAN=address,undefined all tests
+	@$(SUBMAKE) all tests
+	@$(SUBMAKE) SAN=address,undefined all tests
 	@tests/run --long
 bench: all
 	@for script in tests/bench/*; do "$$script" || exit; done
 
 # One program for every parser; the words behind it are libFuzzer's: corpus first, then options.
-build-fuzz/libfuzzer: $(wildcard lib/*/*.[ch] tests/parsers/*.[ch]) Makefile
-	$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz CFLAGS="-O1 -Wno-pass-failed" SAN=fuzzer-no-link,address,undefined build-fuzz/libnightshift.a \
-		$(patsubst %.c,build-fuzz/%.o,$(wildcard tests/parsers/*.c))
-	clang -fopenmp -pthread -fsanitize=fuzzer,address,undefined build-fuzz/tests/parsers/*.o build-fuzz/libnightshift.a $(LDLIBS) -o $@
+build-fuzz/libfuzzer: $(FUZZ_SOURCES) $(wildcard lib/*/*.h tests/parsers/*.h) Makefile
+	$(SUBMAKE) CC=clang BUILD=build-fuzz SAN=fuzzer-no-link,address,undefined CFLAGS=-O1 $(FUZZ_SOURCES:%.c=build-fuzz/%.o)
+	clang -fopenmp -pthread -fsanitize=fuzzer,address,undefined $(FUZZ_SOURCES:%.c=build-fuzz/%.o) $(LDLIBS) -o $@
 fuzz: build-fuzz/libfuzzer
 	@for corpus in tests/corpus/*/; do parser=$$(basename $$corpus); mkdir -p build-fuzz/corpus/$$parser; \
 		NIGHTSHIFT_PARSER=$$parser build-fuzz/libfuzzer -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=10 \
