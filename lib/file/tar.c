@@ -29,6 +29,9 @@ struct tar_reader {
 	bool in_member, ended; /* a member's name stands in `name`; the end was reached */
 	struct tar_member member;
 	struct text name, target;
+	const char *block; /* what libarchive gave of the member's data and was not handed on yet */
+	size_t block_left;
+	uint64_t place; /* in the member: what was given so far */
 	char buffer[BUFFER_BYTES];
 };
 
@@ -203,6 +206,7 @@ static int next_header(struct tar_reader *reader, struct archive_entry **entry)
 	if (code != ARCHIVE_OK && code != ARCHIVE_WARN)
 		return fail(reader);
 	reader->in_member = false;
+	reader->block_left = reader->place = 0;
 	text_clear(&reader->name);
 	int64_t before = archive_filter_bytes(reader->archive, 0);
 	code = archive_read_next_header(reader->archive, entry);
@@ -237,11 +241,49 @@ int tar_next(struct tar_reader *reader, const struct tar_member **member)
 	return STATUS_OK;
 }
 
+/* The next block of data, none at the member's end. Blocks must follow each other and make up the whole member: holes are
+ * what headers of sparse members ask for, and a few bytes of header can ask for any size. */
+static int next_block(struct tar_reader *reader)
+{
+	const void *block = NULL;
+	size_t bytes = 0;
+	int64_t offset = 0;
+	int code;
+	do {
+		code = archive_read_data_block(reader->archive, &block, &bytes, &offset);
+	} while (code == ARCHIVE_OK && !bytes);
+	if (code == ARCHIVE_EOF) {
+		if (reader->member.type == 'f' && reader->place != reader->member.bytes)
+			return error_set(STATUS_DATA, "%s: %.300s: holds %llu bytes, its header says %llu",
+				reader->path, reader->name.data, (unsigned long long)reader->place,
+				(unsigned long long)reader->member.bytes);
+		return STATUS_OK;
+	}
+	if (code != ARCHIVE_OK && code != ARCHIVE_WARN)
+		return fail(reader);
+	if (offset < 0 || (uint64_t)offset != reader->place)
+		return error_set(STATUS_DATA, "%s: %.300s: is a sparse member, refused", reader->path,
+			reader->name.data);
+	reader->block = block;
+	reader->block_left = bytes;
+	reader->place += bytes;
+	return STATUS_OK;
+}
+
 int tar_read(struct tar_reader *reader, void *data, size_t bytes, size_t *got)
 {
-	la_ssize_t code = archive_read_data(reader->archive, data, bytes);
-	if (code < 0)
-		return fail(reader);
-	*got = (size_t)code;
+	char *out = data;
+	*got = 0;
+	while (*got < bytes) {
+		if (!reader->block_left && next_block(reader))
+			return error_status();
+		if (!reader->block_left)
+			break;
+		size_t part = bytes - *got < reader->block_left ? bytes - *got : reader->block_left;
+		memcpy(out + *got, reader->block, part);
+		reader->block += part;
+		reader->block_left -= part;
+		*got += part;
+	}
 	return STATUS_OK;
 }
