@@ -282,8 +282,10 @@ static int stand_in_front(const struct shift *shift)
 
 static void fill_row(const struct shift *shift, const char *event, struct shift_row *row)
 {
-	*row = (struct shift_row){
-		.shift = shift->number ? shift->number : -1, .restart = shift->identity.restart, .status = -1, .step = -1};
+	*row = (struct shift_row){.shift = shift->number ? shift->number : -1,
+		.restart = shift->identity.restart,
+		.status = -1,
+		.step = -1};
 	row->nodes =
 		environment_integer("SLURM_STEP_NUM_NODES", environment_integer("SLURM_JOB_NUM_NODES", 1));
 	row->world = environment_integer("SLURM_STEP_NUM_TASKS", 1);
