@@ -65,6 +65,10 @@ examples() {
 	examples nightshift.7
 }
 
+@test "nightshift-run.5" {
+	examples nightshift-run.5
+}
+
 @test "predict.1" {
 	examples predict.1
 }
