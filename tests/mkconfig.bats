@@ -52,9 +52,9 @@ explained() {
 	grep -q '^seed = 99;' r/config.cfg
 	env -u NIGHTSHIFT_HOME mkconfig s depth-tiny data.train.rooms.path=x
 	grep -q '^seed = 2024;' s/config.cfg
-	mkdir -p prefix/bin prefix/share/nightshift/presets
+	mkdir -p prefix/bin prefix/share/nightshift/slurm/presets
 	cp "$ROOT/bin/mkconfig" prefix/bin
-	echo 'seed = 98; data: { train = ( { name = "a"; path = "/a"; } ); };' >prefix/share/nightshift/presets/mine.cfg
+	echo 'seed = 98; data: { train = ( { name = "a"; path = "/a"; } ); };' >prefix/share/nightshift/slurm/presets/mine.cfg
 	env -u NIGHTSHIFT_HOME prefix/bin/mkconfig t mine
 	grep -q '^seed = 98;' t/config.cfg
 }
