@@ -31,7 +31,8 @@ int64_t config_integer_at(const struct config *config, const char *key, size_t i
 double config_number_at(const struct config *config, const char *key, size_t i);
 const char *config_text_at(const struct config *config, const char *key, size_t i);
 
-/* `list` is "data.train", "data.val", "data.vis" or "data.test"; fields are those of the data group table. */
+/* `list` is "data.train", "data.val", "data.vis" or "data.test"; fields are those of the data group table, and "name".
+ * A dataset of one name is the same in all lists (config/check.h). */
 size_t config_groups(const struct config *config, const char *list);
 const char *config_group_text(const struct config *config, const char *list, size_t i, const char *field);
 int64_t config_group_integer(const struct config *config, const char *list, size_t i, const char *field);
@@ -40,7 +41,8 @@ bool config_group_bool(const struct config *config, const char *list, size_t i, 
 size_t config_group_count(const struct config *config, const char *list, size_t i, const char *field);
 double config_group_number_at(const struct config *config, const char *list, size_t i, const char *field, size_t j);
 
-/* The config id: SHA-256 (first 16 hex digits) of the canonical text of all identity keys. */
+/* The config id: SHA-256 (first 16 hex digits) of the text of all identity keys and data groups (data.test aside) that are not at
+ * their default; of paths the last component alone. So new keys do not change the id of a run, and files may move. */
 const char *config_id(const struct config *config);
 /* Canonical text of the whole configuration (what config.cfg holds); owned by the caller. */
 char *config_canonical(const struct config *config);

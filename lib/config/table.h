@@ -1,6 +1,7 @@
 /*
  * The option table: one row a key. The rows make mkconfig's checks, its --explain and help, and nightshift-run(5)'s list
- * of keys (a test compares them). A new key is one new row.
+ * of keys (a test compares them). A new key is one new row, whose default means
+ * what was done before there was the key; a default is never changed (config ids leave defaults out; presets may say otherwise).
  */
 #ifndef NIGHTSHIFT_CONFIG_TABLE_H
 #define NIGHTSHIFT_CONFIG_TABLE_H
