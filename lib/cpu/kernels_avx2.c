@@ -9,9 +9,17 @@
 #endif
 #include <immintrin.h>
 
+static const int32_t lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+
 #define LANES 8
 #define STRIP_ROWS 6
 #define VECTOR_FUSED(a, b, c) ((vector)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define VECTOR_SMALLER(a, b) ((vector)_mm256_min_ps((__m256)(a), (__m256)(b)))
+#define VECTOR_LARGER(a, b) ((vector)_mm256_max_ps((__m256)(a), (__m256)(b)))
+#define VECTOR_ROOT(a) ((vector)_mm256_sqrt_ps((__m256)(a)))
+#define LANE_MASK(count) _mm256_loadu_si256((const __m256i *)(lane_masks + 8 - (count)))
+#define VECTOR_LOAD_SOME(p, count) ((vector)_mm256_maskload_ps(p, LANE_MASK(count)))
+#define VECTOR_STORE_SOME(p, v, count) _mm256_maskstore_ps(p, LANE_MASK(count), (__m256)(v))
 #define KERNELS kernels_avx2
 #define KERNELS_NAME "avx2"
 

@@ -13,6 +13,12 @@
 #define LANES 16
 #define STRIP_ROWS 14
 #define VECTOR_FUSED(a, b, c) ((vector)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define VECTOR_SMALLER(a, b) ((vector)_mm512_min_ps((__m512)(a), (__m512)(b)))
+#define VECTOR_LARGER(a, b) ((vector)_mm512_max_ps((__m512)(a), (__m512)(b)))
+#define VECTOR_ROOT(a) ((vector)_mm512_sqrt_ps((__m512)(a)))
+#define LANE_MASK(count) ((__mmask16)((1u << (count)) - 1))
+#define VECTOR_LOAD_SOME(p, count) ((vector)_mm512_maskz_loadu_ps(LANE_MASK(count), p))
+#define VECTOR_STORE_SOME(p, v, count) _mm512_mask_storeu_ps(p, LANE_MASK(count), (__m512)(v))
 #define KERNELS kernels_avx512
 #define KERNELS_NAME "avx512"
 

@@ -15,14 +15,6 @@ static double sum_squares(const float *x, int64_t count)
 	return total;
 }
 
-INLINE vector vector_sqrt(vector v)
-{
-	vector root;
-	for (int i = 0; i < LANES; i++)
-		root[i] = sqrtf(v[i]);
-	return root;
-}
-
 /* In the order of PyTorch's operations: lerp, mul and addcmul, sqrt and div and add, addcdiv. */
 INLINE vector adam_vector(
 	const struct adam_step *s, vector value, vector gradient, vector *moment1, vector *moment2)
@@ -30,7 +22,7 @@ INLINE vector adam_vector(
 	vector g = gradient * s->scale;
 	*moment1 = *moment1 + s->beta1_rest * (g - *moment1);
 	*moment2 = *moment2 * s->beta2 + s->beta2_rest * g * g;
-	vector root = vector_sqrt(*moment2) / s->correction2 + s->epsilon;
+	vector root = VECTOR_ROOT(*moment2) / s->correction2 + s->epsilon;
 	return value - s->step_size * *moment1 / root;
 }
 

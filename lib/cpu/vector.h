@@ -1,8 +1,14 @@
 /*
- * Vectors of floats for the kernel bodies, in the compiler's own vector types. The including file says first:
+ * Vectors of floats for the kernel bodies, in the compiler's own vector types. The including file says first (the last
+ * five only where the instruction set has better than what stands below):
  *
- *	LANES                floats in a vector
- *	VECTOR_FUSED(a,b,c)  a * b + c, fused where the instruction set can
+ *	LANES                       floats in a vector
+ *	VECTOR_FUSED(a, b, c)       a * b + c, fused where the instruction set can
+ *	VECTOR_SMALLER(a, b)        the smaller; b where either is not a number
+ *	VECTOR_LARGER(a, b)         the larger; the same
+ *	VECTOR_ROOT(a)              square roots
+ *	VECTOR_LOAD_SOME(p, count)  the first `count` lanes from memory, 0 in the others; count below LANES
+ *	VECTOR_STORE_SOME(p, v, count)
  *
  * Everything here is static: each instruction set gets its own copy, compiled for it.
  */
@@ -20,6 +26,34 @@ typedef double wide_in_memory __attribute__((vector_size(4 * LANES), aligned(8),
 
 #define INLINE static inline __attribute__((always_inline))
 
+INLINE vector choose(vector_bits mask, vector yes, vector no)
+{
+	return (vector)((mask & (vector_bits)yes) | (~mask & (vector_bits)no));
+}
+
+#ifndef VECTOR_SMALLER
+#define VECTOR_SMALLER(a, b) choose((a) < (b), a, b)
+#define VECTOR_LARGER(a, b) choose((a) > (b), a, b)
+#define VECTOR_ROOT(a) vector_root(a)
+#define VECTOR_LOAD_SOME(p, count) vector_load_some(p, count)
+#define VECTOR_STORE_SOME(p, v, count) memcpy(p, &(v), (size_t)(count) * sizeof(float))
+
+INLINE vector vector_root(vector v)
+{
+	vector root;
+	for (int i = 0; i < LANES; i++)
+		root[i] = sqrtf(v[i]);
+	return root;
+}
+
+INLINE vector vector_load_some(const float *p, int64_t count)
+{
+	vector v = {0};
+	memcpy(&v, p, (size_t)count * sizeof(float));
+	return v;
+}
+#endif
+
 INLINE vector load(const float *p)
 {
 	return *(const vector_in_memory *)p;
@@ -30,17 +64,15 @@ INLINE void store(float *p, vector v)
 	*(vector_in_memory *)p = v;
 }
 
-/* The first `count` lanes; the others are 0. */
+/* The first `count` lanes, fewer than all; the others are 0. */
 INLINE vector load_some(const float *p, int64_t count)
 {
-	vector v = {0};
-	memcpy(&v, p, (size_t)count * sizeof(float));
-	return v;
+	return VECTOR_LOAD_SOME(p, count);
 }
 
 INLINE void store_some(float *p, vector v, int64_t count)
 {
-	memcpy(p, &v, (size_t)count * sizeof(float));
+	VECTOR_STORE_SOME(p, v, count);
 }
 
 INLINE vector splat(float value)
@@ -73,20 +105,15 @@ INLINE vector fused(vector a, vector b, vector c)
 	return VECTOR_FUSED(a, b, c);
 }
 
-INLINE vector choose(vector_bits mask, vector yes, vector no)
-{
-	return (vector)((mask & (vector_bits)yes) | (~mask & (vector_bits)no));
-}
-
 /* Not-a-number in a stays. */
 INLINE vector at_most(vector a, vector limit)
 {
-	return choose(a > limit, limit, a);
+	return VECTOR_SMALLER(limit, a);
 }
 
 INLINE vector at_least(vector a, vector limit)
 {
-	return choose(a < limit, limit, a);
+	return VECTOR_LARGER(limit, a);
 }
 
 /*

@@ -5,7 +5,8 @@
  *
  * demo: the depth demo's (widths 32, 64; 12x16 latents; batch 8). fifth: widths 64, 128, 256, 256; 60x80; batch 2.
  * full: the published one, widths 320 to 1280; 60x80; batch 1.
- * Rows: #what seconds share gflops gbytes_s calls; the last ones are the whole step, and the rates of its arithmetic.
+ * Rows: #what calls mean_s fastest_s share gflops gbytes_s; fastest: each call's fastest in any step, added up; share and
+ * rates are of the fastest. The last rows are the whole step.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,22 +19,34 @@
 #include "graph/backend.h"
 #include "model/unet.h"
 
-/* What each operation took. */
+/* What each operation took; calls come in the same order in every step. */
+#define CALLS 16384
 static struct {
-	double seconds, flops, traffic;
+	double seconds, fastest, flops, traffic;
 	int64_t calls;
 } spent[OP_COUNT];
+static struct {
+	double fastest;
+	enum operation operation;
+} calls[CALLS];
+static int64_t call_index;
 static bool counting;
 
 static int timed_run(struct device *device, const struct call *call)
 {
 	double start = clock_seconds();
 	int status = cpu_backend.run(device, call);
-	if (counting) {
-		spent[call->node->operation].seconds += clock_seconds() - start;
-		spent[call->node->operation].flops += call->node->flops;
-		spent[call->node->operation].traffic += call->node->traffic;
-		spent[call->node->operation].calls++;
+	double took = clock_seconds() - start;
+	if (counting && call_index < CALLS) {
+		const enum operation operation = call->node->operation;
+		calls[call_index].operation = operation;
+		if (took < calls[call_index].fastest || calls[call_index].fastest == 0)
+			calls[call_index].fastest = took;
+		call_index++;
+		spent[operation].seconds += took;
+		spent[operation].flops += call->node->flops;
+		spent[operation].traffic += call->node->traffic;
+		spent[operation].calls++;
 	}
 	return status;
 }
@@ -135,11 +148,31 @@ static int network_step(struct network *network, int64_t step)
 	return status ? status : program_update(network->program, &scalars);
 }
 
-static void print_row(
-	const char *what, double seconds, double whole, double flops, double traffic, int64_t calls)
+static void print_row(const char *what, int64_t count, double mean, double fastest, double whole,
+	double flops, double traffic)
 {
-	printf("%s\t%.6f\t%.3f\t%.1f\t%.1f\t%lld\n", what, seconds, seconds / whole, flops / seconds * 1e-9,
-		traffic / seconds * 1e-9, (long long)calls);
+	printf("%s\t%lld\t%.6f\t%.6f\t%.3f\t%.1f\t%.1f\n", what, (long long)count, mean, fastest,
+		fastest / whole, flops / fastest * 1e-9, traffic / fastest * 1e-9);
+}
+
+static void print_operations(int64_t steps, double total, double fastest, const struct graph *graph)
+{
+	double mean_rest = total, fastest_rest = fastest, n = (double)steps, sum = 0;
+	for (int64_t i = 0; i < CALLS; i++) {
+		spent[calls[i].operation].fastest += calls[i].fastest;
+		sum += calls[i].fastest;
+	}
+	printf("#what\tcalls\tmean_s\tfastest_s\tshare\tgflops\tgbytes_s\n");
+	for (int i = 0; i < OP_COUNT; i++) {
+		if (!spent[i].calls)
+			continue;
+		print_row(operation_name((enum operation)i), spent[i].calls / steps, spent[i].seconds / n,
+			spent[i].fastest, sum, spent[i].flops / n, spent[i].traffic / n);
+		mean_rest -= spent[i].seconds / n;
+		fastest_rest -= spent[i].fastest;
+	}
+	print_row("update and the rest", 1, mean_rest, fastest_rest, sum, 0, 0);
+	print_row("step", steps, total, fastest, fastest, graph_flops(graph), graph_traffic(graph));
 }
 
 /* Warms up for a fifth of the time, then measures; steps are at least one and three. */
@@ -156,6 +189,7 @@ static int measure(struct network *network, double limit)
 	double start = clock_seconds(), fastest = 1e9, total = 0;
 	while (!status && (steps < 3 || clock_seconds() - start < limit)) {
 		double before = clock_seconds();
+		call_index = 0;
 		status = network_step(network, ++step);
 		double took = clock_seconds() - before;
 		fastest = took < fastest ? took : fastest;
@@ -166,21 +200,7 @@ static int measure(struct network *network, double limit)
 		status = graph_read(network->graph, network->loss, &last);
 	if (status)
 		return status;
-	double rest = total;
-	printf("#what\tseconds\tshare\tgflops\tgbytes_s\tcalls\n");
-	for (int i = 0; i < OP_COUNT; i++) {
-		if (!spent[i].calls)
-			continue;
-		print_row(operation_name((enum operation)i), spent[i].seconds / (double)steps, total,
-			spent[i].flops / (double)steps, spent[i].traffic / (double)steps,
-			spent[i].calls / steps);
-		rest -= spent[i].seconds / (double)steps;
-	}
-	print_row("update and the rest", rest, total, 0, 0, 1);
-	print_row("step, mean", total, total, graph_flops(network->graph), graph_traffic(network->graph),
-		steps);
-	print_row("step, fastest", fastest, total, graph_flops(network->graph), graph_traffic(network->graph),
-		steps);
+	print_operations(steps, total, fastest, network->graph);
 	printf("# loss %.6g before, %.6g after %lld steps\n", first, last, (long long)step);
 	return STATUS_OK;
 }
