@@ -38,7 +38,8 @@ struct adam_step {
 /* Group norm and its gradient in rows [positions, channels], dense. With SiLU, z = x * scale + shift goes through it. */
 struct norm_rows {
 	const float *x, *dy;
-	const float *scale, *shift; /* [channels] */
+	const float *scale, *shift,
+		*middle; /* [channels]; middle: any number near the mean of x, gradient only */
 	int64_t positions, channels;
 	bool silu, accumulate;
 };
@@ -58,14 +59,15 @@ struct kernels {
 	void (*add)(float *y, const float *a, const float *b, int64_t count);
 	void (*scale)(float *y, const float *x, float factor, int64_t count);
 
-	/* sum[c] += x[r][c], in double, rows in order */
+	/* sum[c] += x[r][c], in double */
 	void (*column_sums)(double *sum, const float *x, int64_t rows, int64_t columns);
-	/* sum[c] += x, square[c] += x * x */
+	/* sum[c] = the sum of x, square[c] = of x * x; both come in as 0 */
 	void (*column_moments)(double *sum, double *square, const float *x, int64_t rows, int64_t columns);
 	/* y = silu or identity of x * scale + shift */
 	void (*norm_apply)(const struct norm_rows *rows, float *y);
-	/* With g = dy times the derivative of the activation: sum[c] += g, product[c] += g * x */
-	void (*norm_gradient_sums)(const struct norm_rows *rows, double *sum, double *product);
+	/* With g = dy times the derivative of the activation: sum[c] += g, product[c] += g * (x - middle). With SiLU, g is
+	 * also stored in `keep` [positions, channels] unless that is NULL. */
+	void (*norm_gradient_sums)(const struct norm_rows *rows, float *keep, double *sum, double *product);
 	/* dx (+)= g * scale + x * slope + offset, slope and offset [channels] */
 	void (*norm_gradient)(
 		const struct norm_rows *rows, const float *slope, const float *offset, float *dx);

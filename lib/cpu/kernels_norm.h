@@ -1,48 +1,76 @@
-/* Sums over rows in double and the two norms. `half` elements are widened at a time. */
+/* Sums over rows and the two norms. Sums are of at most SHORT terms in float32, then in double. */
 
 #define HALF (LANES / 2)
+#define SHORT 16
+
+/* sum[0 .. count-1] += the lanes of v */
+INLINE void widen_add(double *sum, vector v, int64_t count)
+{
+	float part[LANES];
+	store(part, v);
+	if (count == LANES) {
+		store_wide(sum, load_wide(sum) + widen(part));
+		store_wide(sum + HALF, load_wide(sum + HALF) + widen(part + HALF));
+		return;
+	}
+	for (int64_t i = 0; i < count; i++)
+		sum[i] += part[i];
+}
+
+/* Rows of a vector of columns, two chains of additions. */
+INLINE vector short_sum(const float *x, int64_t rows, int64_t columns, const int64_t some)
+{
+	vector even = {0}, odd = {0};
+	int64_t r = 0;
+	for (; r + 2 <= rows; r += 2) {
+		even += load_some(x + r * columns, some);
+		odd += load_some(x + (r + 1) * columns, some);
+	}
+	return r < rows ? even + odd + load_some(x + r * columns, some) : even + odd;
+}
 
 static void column_sums(double *sum, const float *x, int64_t rows, int64_t columns)
 {
-	int64_t c = 0;
-	for (; c + LANES <= columns; c += LANES) {
-		wide low = load_wide(sum + c), high = load_wide(sum + c + HALF);
-		for (int64_t r = 0; r < rows; r++) {
-			low += widen(x + r * columns + c);
-			high += widen(x + r * columns + c + HALF);
-		}
-		store_wide(sum + c, low);
-		store_wide(sum + c + HALF, high);
+	for (; rows > 0; rows -= SHORT, x += SHORT * columns) {
+		const int64_t few = rows < SHORT ? rows : SHORT;
+		int64_t c = 0;
+		for (; c + LANES <= columns; c += LANES)
+			widen_add(sum + c, short_sum(x + c, few, columns, LANES), LANES);
+		if (c < columns)
+			widen_add(sum + c, short_sum(x + c, few, columns, columns - c), columns - c);
 	}
-	for (; c < columns; c++)
-		for (int64_t r = 0; r < rows; r++)
-			sum[c] += x[r * columns + c];
+}
+
+/* Moments about the first row, so that a large mean costs nothing; `few` rows of a vector of columns. */
+INLINE void short_moments(double *sum, double *square, const float *x, vector pivot, int64_t few,
+	int64_t columns, const int64_t some)
+{
+	vector first = {0}, second = {0};
+	for (int64_t r = 0; r < few; r++) {
+		vector d = load_some(x + r * columns, some) - pivot;
+		first += d;
+		second = fused(d, d, second);
+	}
+	widen_add(sum, first, some);
+	widen_add(square, second, some);
 }
 
 static void column_moments(double *sum, double *square, const float *x, int64_t rows, int64_t columns)
 {
-	int64_t c = 0;
-	for (; c + LANES <= columns; c += LANES) {
-		wide low = load_wide(sum + c), high = load_wide(sum + c + HALF);
-		wide low2 = load_wide(square + c), high2 = load_wide(square + c + HALF);
-		for (int64_t r = 0; r < rows; r++) {
-			wide a = widen(x + r * columns + c), b = widen(x + r * columns + c + HALF);
-			low += a;
-			high += b;
-			low2 += a * a;
-			high2 += b * b;
-		}
-		store_wide(sum + c, low);
-		store_wide(sum + c + HALF, high);
-		store_wide(square + c, low2);
-		store_wide(square + c + HALF, high2);
+	for (int64_t r = 0; r < rows; r += SHORT) {
+		const float *at = x + r * columns;
+		const int64_t few = rows - r < SHORT ? rows - r : SHORT;
+		int64_t c = 0;
+		for (; c + LANES <= columns; c += LANES)
+			short_moments(sum + c, square + c, at + c, load(x + c), few, columns, LANES);
+		if (c < columns)
+			short_moments(sum + c, square + c, at + c, load_some(x + c, columns - c), few,
+				columns, columns - c);
 	}
-	for (; c < columns; c++) {
-		for (int64_t r = 0; r < rows; r++) {
-			double value = x[r * columns + c];
-			sum[c] += value;
-			square[c] += value * value;
-		}
+	for (int64_t c = 0; c < columns; c++) {
+		const double pivot = x[c], n = (double)rows;
+		square[c] += pivot * (2 * sum[c] + n * pivot);
+		sum[c] += n * pivot;
 	}
 }
 
@@ -51,16 +79,11 @@ INLINE void norm_apply_loop(const struct norm_rows *n, float *y, const bool silu
 	for (int64_t p = 0; p < n->positions; p++) {
 		const float *x = n->x + p * n->channels;
 		float *out = y + p * n->channels;
-		int64_t c = 0;
-		for (; c + LANES <= n->channels; c += LANES) {
-			vector z = fused(load(x + c), load(n->scale + c), load(n->shift + c));
-			store(out + c, silu ? z * vector_sigmoid(z) : z);
-		}
-		int64_t rest = n->channels - c;
-		if (rest) {
-			vector z = fused(load_some(x + c, rest), load_some(n->scale + c, rest),
-				load_some(n->shift + c, rest));
-			store_some(out + c, silu ? z * vector_sigmoid(z) : z, rest);
+		for (int64_t c = 0; c < n->channels; c += LANES) {
+			const int64_t some = n->channels - c < LANES ? n->channels - c : LANES;
+			vector z = fused(load_some(x + c, some), load_some(n->scale + c, some),
+				load_some(n->shift + c, some));
+			store_some(out + c, silu ? z * vector_sigmoid(z) : z, some);
 		}
 	}
 }
@@ -82,45 +105,46 @@ INLINE vector norm_inner_gradient(vector x, vector scale, vector shift, vector d
 	return dy * (s * (1.0f + z * (1.0f - s)));
 }
 
-/* Adds a vector to LANES doubles. */
-INLINE void widen_add(wide sum[2], vector v)
+/* `few` positions of a vector of channels; g is kept in `keep` unless that is NULL. */
+INLINE void short_gradient_sums(const struct norm_rows *n, float *keep, double *sum, double *product,
+	int64_t at, int64_t c, int64_t few, const int64_t some, const bool silu)
 {
-	float part[LANES];
-	store(part, v);
-	sum[0] += widen(part);
-	sum[1] += widen(part + HALF);
+	const vector scale = load_some(n->scale + c, some), shift = load_some(n->shift + c, some);
+	const vector middle = load_some(n->middle + c, some);
+	vector first = {0}, second = {0};
+	for (int64_t p = 0; p < few; p++, at += n->channels) {
+		vector x = load_some(n->x + at + c, some);
+		vector g = norm_inner_gradient(x, scale, shift, load_some(n->dy + at + c, some), silu);
+		first += g;
+		second = fused(g, x - middle, second);
+		if (keep)
+			store_some(keep + at + c, g, some);
+	}
+	widen_add(sum + c, first, some);
+	widen_add(product + c, second, some);
 }
 
-INLINE void norm_sums_loop(const struct norm_rows *n, double *sum, double *product, const bool silu)
+INLINE void norm_sums_loop(
+	const struct norm_rows *n, float *keep, double *sum, double *product, const bool silu)
 {
-	for (int64_t c = 0; c < n->channels; c += LANES) {
-		int64_t some = n->channels - c < LANES ? n->channels - c : LANES;
-		vector scale = load_some(n->scale + c, some), shift = load_some(n->shift + c, some);
-		wide first[2] = {{0}}, second[2] = {{0}};
-		for (int64_t p = 0; p < n->positions; p++) {
-			const float *px = n->x + p * n->channels + c, *py = n->dy + p * n->channels + c;
-			vector x = some == LANES ? load(px) : load_some(px, some);
-			vector dy = some == LANES ? load(py) : load_some(py, some);
-			vector g = norm_inner_gradient(x, scale, shift, dy, silu);
-			widen_add(first, g);
-			widen_add(second, g * x);
-		}
-		double all[2 * LANES];
-		memcpy(all, first, sizeof first);
-		memcpy(all + LANES, second, sizeof second);
-		for (int64_t i = 0; i < some; i++) {
-			sum[c + i] += all[i];
-			product[c + i] += all[LANES + i];
-		}
+	for (int64_t p = 0; p < n->positions; p += SHORT) {
+		const int64_t few = n->positions - p < SHORT ? n->positions - p : SHORT, at = p * n->channels;
+		int64_t c = 0;
+		for (; c + LANES <= n->channels; c += LANES)
+			short_gradient_sums(n, keep, sum, product, at, c, few, LANES, silu);
+		if (c < n->channels)
+			short_gradient_sums(n, keep, sum, product, at, c, few, n->channels - c, silu);
 	}
 }
 
-static void norm_gradient_sums(const struct norm_rows *n, double *sum, double *product)
+static void norm_gradient_sums(const struct norm_rows *n, float *keep, double *sum, double *product)
 {
-	if (n->silu)
-		norm_sums_loop(n, sum, product, true);
+	if (!n->silu)
+		norm_sums_loop(n, NULL, sum, product, false);
+	else if (keep)
+		norm_sums_loop(n, keep, sum, product, true);
 	else
-		norm_sums_loop(n, sum, product, false);
+		norm_sums_loop(n, NULL, sum, product, true);
 }
 
 INLINE void norm_gradient_loop(
@@ -129,21 +153,14 @@ INLINE void norm_gradient_loop(
 	for (int64_t p = 0; p < n->positions; p++) {
 		const float *x = n->x + p * n->channels, *dy = n->dy + p * n->channels;
 		float *out = dx + p * n->channels;
-		int64_t c = 0;
-		for (; c + LANES <= n->channels; c += LANES) {
-			vector xv = load(x + c), a = load(n->scale + c);
-			vector g = norm_inner_gradient(xv, a, load(n->shift + c), load(dy + c), silu);
-			vector v = fused(g, a, fused(xv, load(slope + c), load(offset + c)));
-			store(out + c, n->accumulate ? load(out + c) + v : v);
-		}
-		int64_t rest = n->channels - c;
-		if (rest) {
-			vector xv = load_some(x + c, rest), a = load_some(n->scale + c, rest);
+		for (int64_t c = 0; c < n->channels; c += LANES) {
+			const int64_t some = n->channels - c < LANES ? n->channels - c : LANES;
+			vector xv = load_some(x + c, some), a = load_some(n->scale + c, some);
 			vector g = norm_inner_gradient(
-				xv, a, load_some(n->shift + c, rest), load_some(dy + c, rest), silu);
+				xv, a, load_some(n->shift + c, some), load_some(dy + c, some), silu);
 			vector v = fused(
-				g, a, fused(xv, load_some(slope + c, rest), load_some(offset + c, rest)));
-			store_some(out + c, n->accumulate ? load_some(out + c, rest) + v : v, rest);
+				g, a, fused(xv, load_some(slope + c, some), load_some(offset + c, some)));
+			store_some(out + c, n->accumulate ? load_some(out + c, some) + v : v, some);
 		}
 	}
 }

@@ -9,10 +9,10 @@
 /* Shape of a group norm and where its sums are kept. Positions are dealt out in blocks. */
 struct group_norm {
 	int64_t images, positions, channels, groups, block, pieces;
-	double *sums;          /* [images, pieces, 2, channels] */
-	double *totals;        /* [images, 2, channels], backward only */
-	float *scale, *shift;  /* [images, channels] */
-	float *slope, *offset; /* the same, backward only */
+	double *sums;                   /* [images, pieces, 2, channels] */
+	double *totals;                 /* [images, 2, channels], backward only */
+	float *scale, *shift;           /* [images, channels] */
+	float *slope, *offset, *middle; /* the same, backward only */
 };
 
 static struct group_norm group_norm_shape(const struct call *call)
@@ -37,6 +37,7 @@ static void group_norm_take(struct group_norm *g, void *workspace, bool backward
 	g->totals = workspace_take(&workspace, 2 * coefficients, sizeof *g->totals);
 	g->slope = workspace_take(&workspace, coefficients, sizeof *g->slope);
 	g->offset = workspace_take(&workspace, coefficients, sizeof *g->offset);
+	g->middle = workspace_take(&workspace, coefficients, sizeof *g->middle);
 }
 
 size_t cpu_group_norm_workspace(const struct cpu_device *device, const struct call *call)
@@ -53,7 +54,7 @@ size_t cpu_group_norm_backward_workspace(const struct cpu_device *device, const 
 	const struct group_norm g = group_norm_shape(call);
 	const int64_t coefficients = g.images * g.channels;
 	return cpu_group_norm_workspace(device, call) + aligned_bytes(2 * coefficients, sizeof(double)) +
-	       2 * aligned_bytes(coefficients, sizeof(float));
+	       3 * aligned_bytes(coefficients, sizeof(float));
 }
 
 /* The rows of piece i of all images' pieces. */
@@ -67,6 +68,7 @@ static struct norm_rows group_norm_rows(
 		.dy = dy ? dy + start : NULL,
 		.scale = g->scale + image * g->channels,
 		.shift = g->shift + image * g->channels,
+		.middle = g->middle ? g->middle + image * g->channels : NULL,
 		.positions = smaller(g->block, g->positions - first),
 		.channels = g->channels,
 		.silu = call->node->norm.activation == ACTIVATION_SILU,
@@ -106,6 +108,8 @@ static void group_norm_coefficients(const struct group_norm *g, const float *gam
 		double scale = (double)gamma[c] * rstd[group];
 		g->scale[image * g->channels + c] = (float)scale;
 		g->shift[image * g->channels + c] = (float)(beta[c] - mean[group] * scale);
+		if (g->middle)
+			g->middle[image * g->channels + c] = mean[group];
 	}
 }
 
@@ -167,7 +171,7 @@ static void group_norm_slopes(
 		const double m = mean[group], s = rstd[group], count = (double)(width * g->positions);
 		double first = 0, second = 0;
 		for (int64_t c = group * width; c < (group + 1) * width; c++) {
-			product[c] = (product[c] - m * sum[c]) * s;
+			product[c] *= s;
 			first += gamma[c] * sum[c];
 			second += gamma[c] * product[c];
 		}
@@ -190,6 +194,14 @@ static void group_norm_parameter(const struct group_norm *g, int which, float *o
 	}
 }
 
+/* Where dx need not keep an older value, it holds dy through SiLU between the two passes. */
+static float *gradient_keep(const struct call *call, const struct norm_rows *rows)
+{
+	if (!rows->silu || rows->accumulate)
+		return NULL;
+	return (float *)call->out_data[0] + (rows->x - (const float *)call->in_data[0]);
+}
+
 static void gradient_sums_piece(void *context, int64_t i, int thread)
 {
 	const struct group_norm_job *job = context;
@@ -197,15 +209,20 @@ static void gradient_sums_piece(void *context, int64_t i, int thread)
 	double *sum = job->norm->sums + i * 2 * rows.channels;
 	(void)thread;
 	memset(sum, 0, (size_t)(2 * rows.channels) * sizeof *sum);
-	job->kernels->norm_gradient_sums(&rows, sum, sum + rows.channels);
+	job->kernels->norm_gradient_sums(&rows, gradient_keep(job->call, &rows), sum, sum + rows.channels);
 }
 
 static void gradient_piece(void *context, int64_t i, int thread)
 {
 	const struct group_norm_job *job = context;
-	const struct norm_rows rows = group_norm_rows(job->norm, job->call, job->call->in_data[5], i);
+	struct norm_rows rows = group_norm_rows(job->norm, job->call, job->call->in_data[5], i);
+	const float *kept = gradient_keep(job->call, &rows);
 	const int64_t image = i / job->norm->pieces * rows.channels;
 	(void)thread;
+	if (kept) {
+		rows.dy = kept;
+		rows.silu = false;
+	}
 	job->kernels->norm_gradient(&rows, job->norm->slope + image, job->norm->offset + image,
 		(float *)job->call->out_data[0] + (rows.x - (const float *)job->call->in_data[0]));
 }

@@ -64,15 +64,18 @@ INLINE void store(float *p, vector v)
 	*(vector_in_memory *)p = v;
 }
 
-/* The first `count` lanes, fewer than all; the others are 0. */
+/* The first `count` lanes, at most all; the others are 0. */
 INLINE vector load_some(const float *p, int64_t count)
 {
-	return VECTOR_LOAD_SOME(p, count);
+	return count == LANES ? load(p) : VECTOR_LOAD_SOME(p, count);
 }
 
 INLINE void store_some(float *p, vector v, int64_t count)
 {
-	VECTOR_STORE_SOME(p, v, count);
+	if (count == LANES)
+		store(p, v);
+	else
+		VECTOR_STORE_SOME(p, v, count);
 }
 
 INLINE vector splat(float value)
