@@ -381,7 +381,7 @@ static void test_random_graphs(void)
 		wrong = try_random(device, ++seed, &tally);
 	check_report(!wrong, "300 random graphs give the same bits as without a plan", "graph %d: %s",
 		(int)seed, wrong ? wrong : "");
-	check(tally.elided > 100 && tally.in_place > 1000, "copies are left out and operations run in place");
+	check(tally.elided > 50 && tally.in_place > 1000, "copies are left out and operations run in place");
 	check_report(tally.worst < 1.25, "arenas of random graphs are near the lower bound", "%.3f of it",
 		tally.worst);
 	printf("# %d graphs, %d nodes, %d copies left out, %d in place, arena at most %.3f of the bound\n",
