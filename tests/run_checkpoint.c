@@ -174,6 +174,44 @@ static void test_save(void)
 	free(path);
 }
 
+/* Several files of weights: a tensor each. */
+static void test_shards(void)
+{
+	char *path = fixture_make("shards", NULL), *file;
+	struct run run;
+	struct shift shift;
+	struct checkpoint checkpoint;
+	struct train_state state = {.step = 10};
+	struct fixture_weights weights;
+	uint64_t expected, bytes;
+	bool found;
+	run_open(path, &run);
+	shift_claim(&shift, &run, true, 0);
+	snprintf(state.config_id, sizeof state.config_id, "%s", config_id(run.config));
+	fixture_weights(&weights, 10);
+	weights.content.shard_bytes = sizeof weights.values[0][0];
+	weights.content.model_stem = "unet/diffusion_pytorch_model";
+	check_status(checkpoint_save(&shift, &state, &weights.content, NULL, &bytes), 0, "a save in shards");
+	check(!checkpoint_bytes(&weights.content, &expected) && bytes == expected,
+		"has the bytes that were foretold");
+	check(!checkpoint_resume(&run, &checkpoint, &found) && found && checkpoint.model_files == 3 &&
+			checkpoint.optimizer_files == 3 && fixture_equal(&checkpoint, 10),
+		"and reads back");
+	checkpoint_release(&checkpoint);
+	file = join3(path, "checkpoints/step-00000010/model/unet",
+		"diffusion_pytorch_model.safetensors.index.json");
+	check(file_exists(file), "with an index");
+	free(file);
+	file = join3(path, "checkpoints/step-00000010", "model");
+	check(!checkpoint_open_path(file, &checkpoint) && checkpoint.model_files == 3 &&
+			fixture_equal(&checkpoint, 10),
+		"as a diffusers directory too");
+	checkpoint_release(&checkpoint);
+	free(file);
+	run_close(&run);
+	free(path);
+}
+
 static void write_text(const char *path, const char *text)
 {
 	if (file_publish(path, text, strlen(text)))
@@ -521,6 +559,47 @@ static void test_open(void)
 	free(path);
 }
 
+static int said;
+
+static void count_line(const char *text, void *context)
+{
+	(void)text;
+	(void)context;
+	said++;
+}
+
+/* Reads while another process trains and removes: whatever is found is whole, nothing is called damaged. */
+static void test_readers(void)
+{
+	enum { LIVES = 40 };
+	char *path = fixture_make("readers", "checkpoint.keep=1");
+	int status, opened = 0, bad = 0, different = 0;
+	int64_t before = 0;
+	bool weights;
+	fixture_live(path, 1, false);
+	pid_t child = fork();
+	if (!child) {
+		status = 0;
+		for (int i = 2; i <= LIVES && !status; i++)
+			status = fixture_live(path, i, i % 5 == 0);
+		_exit(status);
+	}
+	error_tee(count_line, NULL);
+	while (waitpid(child, &status, WNOHANG) == 0) {
+		int result;
+		int64_t step = open_step(path, NULL, &result, &weights);
+		opened++;
+		bad += step < before;
+		different += step > before;
+		before = step > before ? step : before;
+	}
+	error_tee(NULL, NULL);
+	check_report(!status && !bad && !said, "readers find whole checkpoints while others go",
+		"writer %d, %d of %d not opened, %d warnings", status, bad, opened, said);
+	printf("# opened %d times, %d different steps\n", opened, different);
+	free(path);
+}
+
 /* ---- faults ---- */
 
 static char self[4096], shim[4096];
@@ -581,6 +660,19 @@ static bool same_file(const char *a, const char *b, const char *name)
 	return equal;
 }
 
+/* A full disk must not stay full for what did not come about. */
+static bool left_nothing(const char *path)
+{
+	struct names names;
+	char *directory = path_join(path, "checkpoints");
+	bool clean = !file_list(directory, &names);
+	for (size_t i = 0; i < names.count; i++)
+		clean = clean && !text_ends(names.name[i], ".partial");
+	names_release(&names);
+	free(directory);
+	return clean;
+}
+
 /* After a fault: a checkpoint is found and it is the old or the new one; a life without faults then ends where an undisturbed
  * run ends. */
 static bool recovers(const char *path, const char *undisturbed, int *old, int *new)
@@ -625,6 +717,7 @@ static void test_faults(void)
 				ended += status != 0;
 				good = status != 127 && status != 125 &&
 				       (w != 0 || status == 128 + SIGKILL) &&
+				       (w == 0 || left_nothing(path)) &&
 				       recovers(path, undisturbed, &old, &new);
 				if (!good)
 					printf("# %s: status %d\n", fault, status);
@@ -660,6 +753,7 @@ int main(int argc, char **argv)
 	test_state();
 	test_state_hostile();
 	test_save();
+	test_shards();
 	test_damage();
 	test_phase_damage();
 	test_logs_and_names();
@@ -668,6 +762,7 @@ int main(int argc, char **argv)
 	test_keep();
 	test_keep_stale();
 	test_open();
+	test_readers();
 	if (file_exists(shim))
 		test_faults();
 	else

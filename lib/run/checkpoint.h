@@ -50,6 +50,7 @@ struct checkpoint_content {
 	size_t optimizer_count;
 	const struct checkpoint_text *texts;
 	size_t text_count;
+	uint64_t shard_bytes;       /* of tensors in one file; 0: 1 GB */
 };
 
 /* Publishes step-S (state->step; state->logs must be those of logs_sync() just now): fence, write under .partial name, MANIFEST,

@@ -25,7 +25,7 @@ struct building {
 
 /* The tensors of one kind cut into shards. */
 struct cut {
-	const char *stem; /* "model/unet/diffusion_pytorch_model" */
+	const char *kind, *stem; /* "model", "unet/diffusion_pytorch_model" */
 	const struct safetensor *tensor;
 	size_t count;
 	int *shard;
@@ -39,14 +39,18 @@ static void cut_release(struct cut *cut)
 	free(cut->member);
 }
 
-static int cut_make(struct cut *cut, const char *stem, const struct safetensor *tensor, size_t count)
+/* The model's tensors, or the optimizer's. Release in every case. */
+static int cut_make(struct cut *cut, const struct checkpoint_content *content, bool optimizer)
 {
-	*cut = (struct cut){.stem = stem, .tensor = tensor, .count = count};
-	cut->shard = memory_new(count, sizeof *cut->shard);
-	cut->member = memory_new(count, sizeof *cut->member);
+	uint64_t limit = content->shard_bytes ? content->shard_bytes : SHARD_BYTES;
+	*cut = optimizer ? (struct cut){"optimizer", content->optimizer_stem, content->optimizer,
+				   content->optimizer_count}
+			 : (struct cut){"model", content->model_stem, content->model, content->model_count};
+	cut->shard = memory_new(cut->count, sizeof *cut->shard);
+	cut->member = memory_new(cut->count, sizeof *cut->member);
 	if (!cut->shard || !cut->member)
 		return error_status();
-	return safetensors_shards(tensor, count, SHARD_BYTES, cut->shard, &cut->shards);
+	return safetensors_shards(cut->tensor, cut->count, limit, cut->shard, &cut->shards);
 }
 
 /* Collects the tensors of one shard in cut->member. */
@@ -62,7 +66,7 @@ static size_t cut_collect(struct cut *cut, int shard)
 static char *index_name(const struct cut *cut)
 {
 	struct text name = {0};
-	text_format(&name, "%s.safetensors.index.json", cut->stem);
+	text_format(&name, "%s/%s.safetensors.index.json", cut->kind, cut->stem);
 	return text_take(&name);
 }
 
@@ -94,10 +98,10 @@ static int cut_bytes(struct cut *cut, uint64_t *bytes)
 	return status;
 }
 
-static int tensors_bytes(const char *stem, const struct safetensor *tensor, size_t count, uint64_t *bytes)
+static int tensors_bytes(const struct checkpoint_content *content, bool optimizer, uint64_t *bytes)
 {
 	struct cut cut;
-	int status = cut_make(&cut, stem, tensor, count);
+	int status = cut_make(&cut, content, optimizer);
 	if (!status)
 		status = cut_bytes(&cut, bytes);
 	cut_release(&cut);
@@ -107,10 +111,9 @@ static int tensors_bytes(const char *stem, const struct safetensor *tensor, size
 int checkpoint_bytes(const struct checkpoint_content *content, uint64_t *bytes)
 {
 	*bytes = 0;
-	int status = tensors_bytes(content->model_stem, content->model, content->model_count, bytes);
+	int status = tensors_bytes(content, false, bytes);
 	if (!status && content->optimizer)
-		status = tensors_bytes(
-			content->optimizer_stem, content->optimizer, content->optimizer_count, bytes);
+		status = tensors_bytes(content, true, bytes);
 	for (size_t i = 0; i < content->text_count; i++)
 		*bytes += content->texts[i].bytes;
 	return status;
@@ -153,7 +156,8 @@ static int add_shard(struct building *building, struct cut *cut, int shard)
 {
 	uint32_t crc;
 	uint64_t bytes;
-	char *name = safetensors_shard_name(cut->stem, shard, cut->shards);
+	char *last = safetensors_shard_name(cut->stem, shard, cut->shards);
+	char *name = last ? path_join(cut->kind, last) : NULL;
 	char *path = name ? member_path(building, name) : NULL;
 	int status = path ? STATUS_OK : error_status();
 	size_t count = cut_collect(cut, shard);
@@ -165,6 +169,7 @@ static int add_shard(struct building *building, struct cut *cut, int shard)
 		building->bytes += bytes;
 	free(path);
 	free(name);
+	free(last);
 	return status;
 }
 
@@ -184,28 +189,23 @@ static int add_index(struct building *building, const struct cut *cut)
 	return status;
 }
 
-static int add_tensors(struct building *building, const char *kind, const char *stem,
-	const struct safetensor *tensor, size_t count)
+static int add_tensors(struct building *building, const struct checkpoint_content *content, bool optimizer)
 {
-	struct cut cut = {0};
-	char *full = path_join(kind, stem);
-	int status = full ? cut_make(&cut, full, tensor, count) : error_status();
+	struct cut cut;
+	int status = cut_make(&cut, content, optimizer);
 	for (int i = 0; i < cut.shards && !status; i++)
 		status = add_shard(building, &cut, i);
 	if (!status && cut.shards > 1)
 		status = add_index(building, &cut);
 	cut_release(&cut);
-	free(full);
 	return status;
 }
 
 static int add_content(struct building *building, const struct checkpoint_content *content)
 {
-	int status =
-		add_tensors(building, "model", content->model_stem, content->model, content->model_count);
+	int status = add_tensors(building, content, false);
 	if (!status && content->optimizer)
-		status = add_tensors(building, "optimizer", content->optimizer_stem, content->optimizer,
-			content->optimizer_count);
+		status = add_tensors(building, content, true);
 	for (size_t i = 0; i < content->text_count && !status; i++) {
 		const struct checkpoint_text *text = &content->texts[i];
 		status = add_file(building, text->path, text->data, text->bytes);

@@ -223,10 +223,6 @@ static int fill(struct logs *logs, const struct log_lengths *lengths, int64_t fi
 	if (!status)
 		status = shift_fence(logs->shift);
 	if (!status)
-		status = shift_sweep(logs->shift, "");
-	if (!status)
-		status = shift_sweep(logs->shift, "log");
-	if (!status)
 		status = cut(logs->run, lengths);
 	if (!status)
 		status = open_tables(logs);

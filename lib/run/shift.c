@@ -330,6 +330,7 @@ static int write_start_row(const struct shift *shift, int64_t step)
 
 int shift_claim(struct shift *shift, const struct run *run, bool take_over, int64_t step)
 {
+	static const char *const swept[] = {"", "log", "checkpoints"};
 	char tag[32], *temporary = NULL;
 	char *directory = run_path(run, "shifts");
 	*shift = (struct shift){.run = run};
@@ -353,6 +354,8 @@ int shift_claim(struct shift *shift, const struct run *run, bool take_over, int6
 		status = write_start_row(shift, step);
 	snprintf(tag, sizeof tag, "shift-%lld", (long long)shift->number);
 	publish_tag(shift->number ? tag : NULL);
+	for (size_t i = 0; i < sizeof swept / sizeof *swept && !status; i++)
+		status = shift_sweep(shift, swept[i]);
 	free(temporary);
 	free(directory);
 	return status;

@@ -27,7 +27,8 @@ struct shift {
 /* Whether a process of this identity may go on from the highest claim (or there is none): STATUS_OK, or STATUS_UNAVAILABLE
  * naming the owner, or STATUS_FENCED when a later life of the same job owns the run. `take_over` forces it. Claims nothing: for mkconfig, snapshot-code and the trainer's dry run. */
 int shift_check(const struct run *run, const struct shift_identity *identity, bool take_over);
-/* Checks, then claims the next number; writes the "lost" row for an owner that left no end row, and the "start" row.
+/* Checks, then claims the next number; writes the "lost" row for an owner that left no end row, and the "start" row; removes what
+ * killed shifts left half-written.
  * STATUS_FENCED when a higher claim appears meanwhile. */
 int shift_claim(struct shift *shift, const struct run *run, bool take_over, int64_t step);
 /* Reads shifts/current: STATUS_FENCED when a newer shift exists. Called before each publish, prune and log flush. */
