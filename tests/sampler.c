@@ -49,7 +49,7 @@ static void check_shares(void)
 		drawn[group]++;
 		for (int slot = 0; slot < 2; slot++)
 			inside = inside && sampler_index(&sampler, m, slot, 0) < count[group] &&
-				sampler_index(&sampler, m, slot, 3) < count[group];
+				 sampler_index(&sampler, m, slot, 3) < count[group];
 		if (group == 0)
 			seen[sampler_index(&sampler, m, 0, 0)]++;
 	}

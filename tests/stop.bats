@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Leaving in time: the user's stop file, clocks, notices, and what is refused.
+# seconds: 120
 
 load helper
 

@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "base/text.h"
 
+enum { HELP_COLUMNS = 80 };
+
 static bool asked_help, asked_version;
 
 static const struct option_row common_rows[] = {
@@ -41,15 +43,36 @@ static int print_left(FILE *out, const struct option_row *row)
 	return width;
 }
 
+/* Length of a word, or of a pair of brackets with all that is inside, at the start of a synopsis. */
+static int unit_length(const char *text)
+{
+	int depth = 0, length = 0;
+	for (; text[length] && text[length] != '\n' && (depth || text[length] != ' '); length++)
+		depth += (text[length] == '[') - (text[length] == ']');
+	return length;
+}
+
+/* One form of use; returns what comes behind its line. */
+static const char *print_usage(const char *lead, const char *name, const char *synopsis)
+{
+	int indent = printf("%-6s %s", lead, name), column = indent;
+	while (*synopsis && *synopsis != '\n') {
+		int unit = unit_length(synopsis);
+		if (column + 1 + unit > HELP_COLUMNS && column > indent)
+			column = printf("\n%*s", indent, "") - 1;
+		column += printf(" %.*s", unit, synopsis);
+		synopsis += unit;
+		synopsis += *synopsis == ' ';
+	}
+	putchar('\n');
+	return *synopsis ? synopsis + 1 : NULL;
+}
+
 static void print_help(const struct program *program)
 {
-	const char *line = program->synopsis, *lead = "usage:";
-	while (line) {
-		int length = (int)strcspn(line, "\n");
-		printf("%-6s %s%s%.*s\n", lead, program->name, length ? " " : "", length, line);
-		line = line[length] ? line + length + 1 : NULL;
-		lead = "";
-	}
+	const char *line = print_usage("usage:", program->name, program->synopsis);
+	while (line)
+		line = print_usage("", program->name, line);
 	printf("\n%s\n\n", program->purpose);
 	int widest = 0;
 	const struct option_row *row;
