@@ -559,6 +559,50 @@ static void test_open(void)
 	free(path);
 }
 
+/* A full disk must not stay full for what did not come about. */
+static bool left_nothing(const char *path)
+{
+	struct names names;
+	char *directory = path_join(path, "checkpoints");
+	bool clean = !file_list(directory, &names);
+	for (size_t i = 0; i < names.count; i++)
+		clean = clean && !text_ends(names.name[i], ".partial");
+	names_release(&names);
+	free(directory);
+	return clean;
+}
+
+/* An owner and a zombie that both passed the fence publish the same steps at the same time. */
+static void test_two_writers(void)
+{
+	enum { STEPS = 60 };
+	char *path = fixture_make("writers", NULL);
+	struct run run;
+	struct shift shift;
+	int bad = 0, status;
+	run_open(path, &run);
+	shift_claim(&shift, &run, true, 0);
+	pid_t child = fork();
+	for (int step = 1; step <= STEPS && !bad; step++) {
+		struct train_state state = {.step = step};
+		struct fixture_weights weights;
+		snprintf(state.config_id, sizeof state.config_id, "%s", config_id(run.config));
+		fixture_weights(&weights, step);
+		bad = checkpoint_save(&shift, &state, &weights.content, NULL, NULL);
+	}
+	if (!child)
+		_exit(bad);
+	bad += waitpid(child, &status, 0) != child || status;
+	for (int step = 1; step <= STEPS; step++) {
+		struct checkpoint_entry entry = {CHECKPOINT_STEP, step};
+		bad += checkpoint_judge(&run, &entry, false) != 0;
+	}
+	check_report(!bad && left_nothing(path), "two writers of the same steps leave each of them whole",
+		"%d: %s", bad, error_message());
+	run_close(&run);
+	free(path);
+}
+
 static int said;
 
 static void count_line(const char *text, void *context)
@@ -660,19 +704,6 @@ static bool same_file(const char *a, const char *b, const char *name)
 	return equal;
 }
 
-/* A full disk must not stay full for what did not come about. */
-static bool left_nothing(const char *path)
-{
-	struct names names;
-	char *directory = path_join(path, "checkpoints");
-	bool clean = !file_list(directory, &names);
-	for (size_t i = 0; i < names.count; i++)
-		clean = clean && !text_ends(names.name[i], ".partial");
-	names_release(&names);
-	free(directory);
-	return clean;
-}
-
 /* After a fault: a checkpoint is found and it is the old or the new one; a life without faults then ends where an undisturbed
  * run ends. */
 static bool recovers(const char *path, const char *undisturbed, int *old, int *new)
@@ -762,6 +793,7 @@ int main(int argc, char **argv)
 	test_keep();
 	test_keep_stale();
 	test_open();
+	test_two_writers();
 	test_readers();
 	if (file_exists(shim))
 		test_faults();
