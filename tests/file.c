@@ -47,6 +47,22 @@ static int read_depth(const char *path, const char *detail, struct array *array)
 	return from_image(image_read_depth16(path, &image), &image, array);
 }
 
+/* The same file from memory gives the same array. */
+static void check_decoded(const char *path, const struct npy *read)
+{
+	char *data = NULL;
+	size_t bytes = 0;
+	struct npy npy = {0};
+	if (check_status(file_read(path, 1 << 20, &data, &bytes), 0, path) &&
+		check_status(npy_decode(path, data, bytes, &npy), 0, path))
+		check(npy.count == read->count && npy.dims == read->dims && npy.kind == read->kind &&
+				npy.size == read->size &&
+				!memcmp(npy.data, read->data, npy.count * sizeof(float)),
+			path);
+	npy_release(&npy);
+	free(data);
+}
+
 static int read_npy(const char *path, const char *detail, struct array *array)
 {
 	(void)detail;
@@ -54,6 +70,7 @@ static int read_npy(const char *path, const char *detail, struct array *array)
 	int status = npy_read(path, &npy);
 	if (status)
 		return status;
+	check_decoded(path, &npy);
 	*array = (struct array){.value = npy.data, .count = npy.count, .dims = npy.dims};
 	memcpy(array->dim, npy.dim, sizeof npy.dim);
 	return STATUS_OK;

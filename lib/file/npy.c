@@ -274,37 +274,64 @@ static int convert(const struct header *header, const unsigned char *data, size_
 	return ordered ? STATUS_OK : error_status();
 }
 
+/* Checks everything and fills the array but for its data; *elements is where those lie. */
+static int parse(const unsigned char *data, size_t bytes, struct header *header,
+	const unsigned char **elements, struct npy *array)
+{
+	size_t start = 0;
+	if (read_header(data, bytes, header, &start) || count_elements(header, bytes - start, &array->count))
+		return error_status();
+	*elements = data + start;
+	array->kind = header->kind;
+	array->size = header->size;
+	array->dims = header->dims;
+	memcpy(array->dim, header->dim, sizeof header->dim);
+	return STATUS_OK;
+}
+
+static int fail(const char *name, struct npy *array)
+{
+	npy_release(array);
+	return error_prefix("%s", name);
+}
+
 int npy_decode(const char *name, const void *data, size_t bytes, struct npy *array)
 {
 	struct header header = {0};
-	size_t start = 0;
+	const unsigned char *elements;
 	*array = (struct npy){0};
-	int status = read_header(data, bytes, &header, &start);
-	if (!status)
-		status = count_elements(&header, bytes - start, &array->count);
-	if (!status)
-		status = convert(&header, (const unsigned char *)data + start, array->count, &array->data);
-	if (status) {
-		npy_release(array);
-		return error_prefix("%s", name);
-	}
-	array->kind = header.kind;
-	array->size = header.size;
-	array->dims = header.dims;
-	memcpy(array->dim, header.dim, sizeof header.dim);
+	if (parse(data, bytes, &header, &elements, array) ||
+		convert(&header, elements, array->count, &array->data))
+		return fail(name, array);
 	return STATUS_OK;
+}
+
+/* Whether the elements are what npy_read() gives out, so that they can stay in the memory they were read into. */
+static bool is_plain(const struct header *header)
+{
+	return header->kind == 'f' && header->size == sizeof(float) && !header->big_endian &&
+	       (!header->fortran || header->dims < 2);
 }
 
 int npy_read(const char *path, struct npy *array)
 {
 	char *data;
 	size_t bytes;
+	struct header header = {0};
+	const unsigned char *elements;
 	*array = (struct npy){0};
 	if (file_read(path, FILE_LIMIT, &data, &bytes))
 		return error_status();
-	int status = npy_decode(path, data, bytes, array);
+	int status = parse((unsigned char *)data, bytes, &header, &elements, array);
+	if (!status && is_plain(&header)) {
+		memmove(data, elements, array->count * sizeof(float));
+		array->data = (float *)(void *)data;
+		return STATUS_OK;
+	}
+	if (!status)
+		status = convert(&header, elements, array->count, &array->data);
 	free(data);
-	return status;
+	return status ? fail(path, array) : STATUS_OK;
 }
 
 /* numpy.save()'s header: spaces so that the first dimension may grow, then up to the alignment. */
