@@ -319,3 +319,28 @@ small_set() {
 	[[ $stderr == *"eval: warning: $PWD/DIR/rgb/00003.png: has no prediction; its row is nan"* ]]
 	[ "$(cut -f 2,3 <<<"${lines[5]}")" = "$(printf 'rgb/00003.png\tnan')" ]
 }
+
+# ---- real frames ----
+
+# Truth as its own prediction, under the names of the images: after the fit nothing is left.
+@test "frames of NYU, KITTI and a Kinect are read as they are" {
+	frames=$ROOT/../shared/data
+	[ -d "$frames" ] || skip "no $frames"
+	mkdir nyu kitti kinect
+	for id in 00000 00050; do cp "$frames/nyu/depth_$id.png" "nyu/pred_$id.png"; done
+	for id in 05 50; do cp "$frames/kitti/depth_00000000$id.png" "kitti/pred_rgb_00000000$id.png"; done
+	for id in 1 2 3 4 5; do cp "$frames/kinect/depth_$id.pgm" "kinect/color_$id.png"; done
+	check() {
+		run_tool 0 score "$@" --summary
+		echo "$output"
+		awk -F'\t' '!/^#/ { found = 1; if ($3 != 0 || $4 > 1e-5 || $9 != 1) exit 1 } END { exit !found }' <<<"$output"
+	}
+	check --layout nyu --truth "$frames/nyu" --prediction nyu --crop eigen
+	[ "$(cut -f 2 <<<"${lines[2]}")" = 2 ]
+	check --layout kitti --truth "$frames/kitti" --prediction kitti --crop garg --whole
+	check --layout plain --truth "$frames/kitti" --prediction kitti --scale 256
+	check --layout plain --truth "$frames/kinect" --prediction kinect
+	[ "$(cut -f 2 <<<"${lines[2]}")" = 5 ]
+	run_tool 65 score --layout kitti --truth "$frames/kitti" --prediction kitti
+	one_error '1242x375 pixels where the truth has 1216x352'
+}
