@@ -37,7 +37,7 @@ SUPPORT_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
 TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*.c tests/tools/*.c tests/measure/*.c))
 SHIMS = $(patsubst tests/shim/%.c,$(BUILD)/tests/%.so,$(wildcard tests/shim/*.c))
 # The modules that read what others wrote, and nothing that takes long to compile under the sanitizers.
-FUZZ_SOURCES = $(wildcard lib/base/*.c lib/file/*.c lib/config/*.c lib/run/*.c tests/parsers/*.c)
+FUZZ_SOURCES = $(wildcard lib/base/*.c lib/file/*.c lib/config/*.c lib/run/*.c lib/data/*.c tests/parsers/*.c)
 CUDA_SOURCES = $(wildcard cuda/*.cu)
 
 all: $(PROGRAMS) $(if $(CUDA_SOURCES),cuda)

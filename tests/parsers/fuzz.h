@@ -20,6 +20,7 @@ extern const struct fuzz_parser fuzz_base[];
 extern const struct fuzz_parser fuzz_file[];
 extern const struct fuzz_parser fuzz_config[];
 extern const struct fuzz_parser fuzz_run[];
+extern const struct fuzz_parser fuzz_data[];
 extern const struct fuzz_parser *const fuzz_tables[]; /* all of them, then NULL */
 
 const struct fuzz_parser *fuzz_find(const char *name); /* NULL when there is none */

@@ -1,0 +1,45 @@
+/* Split lists of depth datasets, and the names that follow from their rows. */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "data/depth.h"
+#include "fuzz.h"
+
+static int read_list(const char *layout, bool rgb_only, const char *path)
+{
+	struct depth_options options = {.layout = layout, .path = "/", .list = path, .rgb_only = rgb_only};
+	struct depth_dataset *data;
+	int status = depth_open(&options, &data);
+
+	if (status)
+		return status;
+	for (size_t i = 0; i < depth_count(data); i++) {
+		char *stem = depth_stem(data, i), *prediction = depth_prediction_stem(data, i);
+
+		if (!path_is_inside(depth_name(data, i)) || !path_is_inside(stem) || !path_is_inside(prediction))
+			abort(); /* a name would leave its directory */
+		free(stem);
+		free(prediction);
+	}
+	depth_close(data);
+	return STATUS_OK;
+}
+
+static int parse_list(const void *data, size_t bytes)
+{
+	static const char *const layouts[] = {"plain", "nyu", "kitti"};
+	const char *path = fuzz_path(data, bytes);
+	int status = STATUS_OK;
+
+	if (!path)
+		return STATUS_FAILURE;
+	for (int i = 0; i < 6; i++) {
+		int result = read_list(layouts[i / 2], i % 2, path);
+
+		status = result ? result : status;
+	}
+	return status;
+}
+
+const struct fuzz_parser fuzz_data[] = {{"depth-list", parse_list}, {0}};
