@@ -101,10 +101,26 @@ static int build_group_norm(struct bench *bench, const int *s)
 		s[5] ? ACTIVATION_SILU : ACTIVATION_NONE);
 }
 
+/* The same of values whose mean is a hundred times their spread. */
+static int build_far_group_norm(struct bench *bench, const int *s)
+{
+	int x = image(bench, "far", s);
+
+	return graph_group_norm(
+		bench->graph, x, "norm", s[4], 1e-5, s[5] ? ACTIVATION_SILU : ACTIVATION_NONE);
+}
+
 /* n tokens c */
 static int build_layer_norm(struct bench *bench, const int *s)
 {
 	int x = variable(bench, "x", 3, (int64_t[]){s[0], s[1], s[2]});
+
+	return graph_layer_norm(bench->graph, x, "norm", 1e-5);
+}
+
+static int build_far_layer_norm(struct bench *bench, const int *s)
+{
+	int x = variable(bench, "far", 3, (int64_t[]){s[0], s[1], s[2]});
 
 	return graph_layer_norm(bench->graph, x, "norm", 1e-5);
 }
@@ -206,6 +222,10 @@ static const struct row table[] = {
 		{{1, 1, 2, 2, 1, 0}, {2, 3, 5, 6, 3, 1}, {1, 5, 4, 8, 8, 1}, {2, 7, 9, 32, 8, 1},
 			{3, 6, 8, 48, 4, 0}}},
 	{"layer-norm", build_layer_norm, 4e-6, {{1, 1, 3}, {2, 3, 7}, {1, 12, 32}, {2, 48, 65}}},
+	/* single precision knows a mean of 100 to 4e-6 of the spread, in every term of a sum alike */
+	{"group-norm of large means", build_far_group_norm, 1e-4,
+		{{1, 5, 4, 8, 8, 1}, {2, 7, 9, 32, 8, 1}, {3, 6, 8, 48, 4, 0}}},
+	{"layer-norm of large means", build_far_layer_norm, 1e-4, {{2, 3, 7}, {1, 12, 32}, {2, 48, 65}}},
 	{"attention", build_attention, 1e-5,
 		{{1, 1, 1, 1, 1, 0}, {2, 5, 3, 6, 2, 0}, {1, 7, 7, 8, 1, 1}, {2, 33, 2, 32, 1, 0},
 			{2, 48, 48, 64, 2, 0}, {1, 130, 130, 24, 3, 0}}},
@@ -285,6 +305,8 @@ static void fill(const char *name, float *values, size_t count)
 			values[i] = i == 0 || u < 0.7;
 		else if (!strcmp(name, "t"))
 			values[i] = (float)floor(1000 * u);
+		else if (!strcmp(name, "far"))
+			values[i] += 100;
 		else if (strstr(name, "norm.weight"))
 			values[i] = 1 + 0.3f * values[i];
 	}

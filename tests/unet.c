@@ -625,8 +625,8 @@ static void test_adam(const char *name, double clip, int micros)
 		status = training_step(&training, k);
 	snprintf(what, sizeof(what), "ten steps, %s, %d micro-batches", name, micros);
 	if (check_status(status, 0, what) && losses && norms) {
-		check_array(training.losses, losses, 10, 1e-5, "losses of ten steps are PyTorch's");
-		check_array(training.norms, norms, 10, 1e-5, "gradient norms of ten steps are PyTorch's");
+		check_array(training.losses, losses, 10, 2e-5, "losses of ten steps are PyTorch's");
+		check_array(training.norms, norms, 10, 1e-4, "gradient norms of ten steps are PyTorch's");
 		check_parameters(&training.net, "changes in ten steps", ADAM_FLOOR, get_change);
 	}
 	for (size_t i = 0; training.start && i < store_count(program_store(training.net.program)); i++)
