@@ -1,6 +1,8 @@
 /* npy, images and elements: files made by others (tests/golden/files), round trips, cut and bad files. */
 #include "check.h"
 
+#include <zlib.h>
+
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -327,6 +329,42 @@ static void test_png_promise(void)
 	free(data);
 }
 
+/* rgb.png with one more chunk of two bytes behind its header. */
+static int decode_with_chunk(const char *type, bool good_crc)
+{
+	enum { HEADER_END = 33 };
+	char *data;
+	size_t bytes;
+	struct image image = {0};
+	struct text file = {0};
+	unsigned char chunk[14] = {0, 0, 0, 2, (unsigned char)type[0], (unsigned char)type[1],
+		(unsigned char)type[2], (unsigned char)type[3], 'x', 'y'};
+	uint32_t crc = (uint32_t)crc32(0, chunk + 4, 6) ^ !good_crc;
+	for (int i = 0; i < 4; i++)
+		chunk[10 + i] = (unsigned char)(crc >> (24 - 8 * i));
+	if (file_read(GOLDEN "rgb.png", 4096, &data, &bytes))
+		return error_status();
+	text_append(&file, data, HEADER_END);
+	text_append(&file, (char *)chunk, sizeof chunk);
+	text_append(&file, data + HEADER_END, bytes - HEADER_END);
+	int status = png_decode("x.png", file.data, file.length, &image);
+	image_release(&image);
+	text_release(&file);
+	free(data);
+	return status;
+}
+
+static void test_png_chunks(void)
+{
+	check_status(decode_with_chunk("abCD", true), STATUS_OK, "unknown chunk that may be skipped");
+	check_status(decode_with_chunk("abCD", false), STATUS_OK, "the same, damaged");
+	check_status(decode_with_chunk("gAMA", true), STATUS_OK, "gamma of a wrong size is not looked at");
+	check_status(decode_with_chunk("iCCP", true), STATUS_OK, "nor a colour profile");
+	check_status(decode_with_chunk("ABCD", true), STATUS_DATA, "unknown chunk that must be understood");
+	check_status(decode_with_chunk("IDAT", true), STATUS_DATA, "pixels that are no pixels");
+	check_status(decode_with_chunk("IDAT", false), STATUS_DATA, "pixels with a wrong checksum");
+}
+
 static void check_pnm(const char *content, size_t bytes, int status, const char *message)
 {
 	struct image image = {0};
@@ -475,6 +513,7 @@ int main(void)
 	test_png();
 	test_png_bytes();
 	test_png_promise();
+	test_png_chunks();
 	test_pnm();
 	test_npy_headers();
 	test_npy_writer();
