@@ -195,7 +195,7 @@ static int run_predict(const struct settings *settings, const struct evaluation 
 	words[count++] = evaluation->run->path;
 	for (size_t i = 0; i < evaluation->sets; i++)
 		if (evaluation->set[i].stale)
-			words[count++] = evaluation->set[i].name;
+			words[count++] = evaluation->set[i].group.name;
 	status = run_program(words);
 out:
 	free(words);
@@ -229,7 +229,8 @@ static int score_sets(const struct settings *settings, const struct evaluation *
 
 		status = evaluation_score(evaluation, i, &scores, &comment);
 		if (!status)
-			status = print_scores(settings, &scores, evaluation->set[i].name, comment, i == 0);
+			status = print_scores(
+				settings, &scores, evaluation->set[i].group.name, comment, i == 0);
 		scores_release(&scores);
 		free(comment);
 	}

@@ -11,6 +11,7 @@
 #include "task/depth_model.h"
 #include "task/depth_picture.h"
 #include "task/depth_set.h"
+#include "task/groups.h"
 
 struct depth_predictor {
 	const struct run *run;
@@ -21,38 +22,21 @@ struct depth_predictor {
 	uint64_t seed;
 };
 
-static const char *const lists[] = {"data.test", "data.val", "data.vis", "data.train"};
-#define LISTS (sizeof(lists) / sizeof(lists[0]))
-
-/* Opens group i of a list as the next set. */
-static int add_set(struct depth_predictor *predictor, const char *list, size_t i)
+/* Opens the groups as sets. */
+static int add_sets(struct depth_predictor *predictor, const struct task_group *groups, size_t count)
 {
-	struct depth_set *set = &predictor->set[predictor->sets++];
-	int status = depth_set_open(set, predictor->run, list, i, true);
-
-	return status ? status : depth_set_graph(set, &predictor->model);
-}
-
-static int add_named(struct depth_predictor *predictor, const char *name)
-{
-	for (size_t l = 0; l < LISTS; l++)
-		for (size_t i = 0; i < config_groups(predictor->run->config, lists[l]); i++)
-			if (!strcmp(config_group_text(predictor->run->config, lists[l], i, "name"), name))
-				return add_set(predictor, lists[l], i);
-	return error_set(STATUS_CONFIG, "%s: the run has no data group \"%s\"", predictor->run->path, name);
-}
-
-static int add_all(struct depth_predictor *predictor)
-{
-	const struct config *config = predictor->run->config;
-	const char *list = config_groups(config, "data.test") ? "data.test" : "data.val";
 	int status = 0;
 
-	if (!config_groups(config, list))
-		return error_set(STATUS_CONFIG, "%s: the run has neither data.test nor data.val; name a data group",
-			predictor->run->path);
-	for (size_t i = 0; i < config_groups(config, list) && !status; i++)
-		status = add_set(predictor, list, i);
+	predictor->set = memory_new(count, sizeof(*predictor->set));
+	if (!predictor->set)
+		return error_status();
+	for (size_t i = 0; i < count && !status; i++) {
+		struct depth_set *set = &predictor->set[predictor->sets++];
+
+		status = depth_set_open(set, predictor->run, groups[i].list, groups[i].index, true);
+		if (!status)
+			status = depth_set_graph(set, &predictor->model);
+	}
 	return status;
 }
 
@@ -60,24 +44,23 @@ int depth_predictor_open(const struct run *run, struct device *device, const cha
 	struct task_predictor *out)
 {
 	struct depth_predictor *predictor = memory_new(1, sizeof(*predictor));
-	size_t most = (size_t)count;
+	struct task_group *groups = NULL;
+	size_t found = 0;
 	int status;
 
 	memset(out, 0, sizeof(*out));
 	out->state = predictor;
 	if (!predictor)
 		return STATUS_FAILURE;
-	for (size_t l = 0; l < LISTS; l++)
-		most += config_groups(run->config, lists[l]);
 	predictor->run = run;
 	predictor->steps = (int)config_integer(run->config, "predict.steps");
 	predictor->seed = (uint64_t)config_integer(run->config, "seed");
-	predictor->set = memory_new(most, sizeof(*predictor->set));
-	status = predictor->set ? depth_model_init(&predictor->model, run->config, device) : STATUS_FAILURE;
-	for (int i = 0; i < count && !status; i++)
-		status = add_named(predictor, names[i]);
-	if (!status && count == 0)
-		status = add_all(predictor);
+	status = depth_model_init(&predictor->model, run->config, device);
+	if (!status)
+		status = task_groups(run, names, count, &groups, &found);
+	if (!status)
+		status = add_sets(predictor, groups, found);
+	free(groups);
 	out->program = predictor->model.program;
 	out->sets = predictor->sets;
 	return status;

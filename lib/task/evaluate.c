@@ -9,68 +9,41 @@
 #include "base/memory.h"
 #include "run/checkpoint.h"
 
-static const char *const lists[] = {"data.test", "data.val", "data.vis", "data.train"};
-enum { LISTS = sizeof lists / sizeof *lists };
-
-/* ---- groups ---- */
-
-static int add_set(struct evaluation *evaluation, const char *list, size_t group)
+static int add_sets(struct evaluation *evaluation, const struct task_group *groups, size_t count)
 {
-	const char *name = config_group_text(evaluation->run->config, list, group, "name");
-	char *directory = run_path(evaluation->run, "predictions/%s", name);
-
-	if (!directory)
+	evaluation->set = memory_new(count, sizeof *evaluation->set);
+	if (!evaluation->set)
 		return error_status();
-	evaluation->set[evaluation->sets++] =
-		(struct evaluation_set){.name = name, .list = list, .group = group, .directory = directory};
+	for (size_t i = 0; i < count; i++) {
+		char *directory = run_path(evaluation->run, "predictions/%s", groups[i].name);
+
+		if (!directory)
+			return error_status();
+		evaluation->set[evaluation->sets++] =
+			(struct evaluation_set){.group = groups[i], .directory = directory};
+	}
 	return STATUS_OK;
-}
-
-static int add_named(struct evaluation *evaluation, const char *name)
-{
-	const struct config *config = evaluation->run->config;
-
-	for (int l = 0; l < LISTS; l++)
-		for (size_t i = 0; i < config_groups(config, lists[l]); i++)
-			if (strcmp(config_group_text(config, lists[l], i, "name"), name) == 0)
-				return add_set(evaluation, lists[l], i);
-	return error_set(STATUS_USAGE, "%s: the run has no data group %s", evaluation->run->path, name);
-}
-
-static int add_all(struct evaluation *evaluation)
-{
-	const struct config *config = evaluation->run->config;
-	const char *list = config_groups(config, "data.test") ? "data.test" : "data.val";
-	int status = STATUS_OK;
-
-	if (!config_groups(config, list))
-		return error_set(STATUS_CONFIG,
-			"%s: the run has neither data.test nor data.val; name a data group",
-			evaluation->run->path);
-	for (size_t i = 0; i < config_groups(config, list) && !status; i++)
-		status = add_set(evaluation, list, i);
-	return status;
 }
 
 int evaluation_open(struct evaluation *evaluation, const struct run *run, const char *step,
 	const char *const *names, int count)
 {
-	const struct config *config = run->config;
-	size_t most = (size_t)count + config_groups(config, "data.test") + config_groups(config, "data.val");
+	struct task_group *groups = NULL;
+	size_t found;
 	int status;
 
-	*evaluation = (struct evaluation){.run = run, .kind = task_find(config_text(config, "task"))};
+	*evaluation = (struct evaluation){.run = run, .kind = task_find(config_text(run->config, "task"))};
 	if (!evaluation->kind)
 		return error_status();
-	evaluation->set = memory_new(most, sizeof *evaluation->set);
 	evaluation->wanted.settings = evaluation->kind->predictor_settings(run);
-	if (!evaluation->set || !evaluation->wanted.settings)
+	if (!evaluation->wanted.settings)
 		return error_status();
 	status = checkpoint_newest(run, step, &evaluation->wanted.step, evaluation->wanted.digest);
-	for (int i = 0; i < count && !status; i++)
-		status = add_named(evaluation, names[i]);
-	if (!status && count == 0)
-		status = add_all(evaluation);
+	if (!status)
+		status = task_groups(run, names, count, &groups, &found);
+	if (!status)
+		status = add_sets(evaluation, groups, found);
+	free(groups);
 	return status;
 }
 
@@ -104,18 +77,18 @@ static int judge(const struct evaluation *evaluation, const struct evaluation_se
 	if (status)
 		return status;
 	if (!found) {
-		text_format(why, "there are no predictions of %s", set->name);
+		text_format(why, "there are no predictions of %s", set->group.name);
 	} else if (!predictions_equal(&info, &evaluation->wanted)) {
-		text_format(why, "the predictions of %s were made by ", set->name);
+		text_format(why, "the predictions of %s were made by ", set->group.name);
 		add_info(&info, why);
 		text_add(why, ", not by ");
 		add_info(&evaluation->wanted, why);
 	} else {
 		status = evaluation->kind->score_missing(
-			evaluation->run, set->list, set->group, set->directory, &missing, &first);
+			evaluation->run, set->group.list, set->group.index, set->directory, &missing, &first);
 		if (!status && missing)
 			text_format(why, "%zu predictions of %s are missing, the first is that of %s",
-				missing, set->name, first);
+				missing, set->group.name, first);
 	}
 	free(first);
 	free((char *)(uintptr_t)info.settings);
@@ -149,12 +122,12 @@ static int publish_table(const struct evaluation *evaluation, const struct evalu
 {
 	struct text table = {0};
 	char *directory = run_path(evaluation->run, "eval"),
-	     *path = run_path(evaluation->run, "eval/%s.tsv", set->name);
+	     *path = run_path(evaluation->run, "eval/%s.tsv", set->group.name);
 	int status = directory && path ? file_make_directory(directory) : error_status();
 
 	scores_header(scores, &table);
 	text_add(&table, comment);
-	scores_rows(scores, set->name, &table);
+	scores_rows(scores, set->group.name, &table);
 	if (!status)
 		status = text_check(&table);
 	if (!status)
@@ -181,10 +154,10 @@ int evaluation_score(const struct evaluation *evaluation, size_t i, struct score
 			set->directory);
 	if (!status)
 		status = evaluation->kind->score(
-			evaluation->run, set->list, set->group, set->directory, scores);
+			evaluation->run, set->group.list, set->group.index, set->directory, scores);
 	if (!status) {
 		add_info(&info, &words);
-		scores_comment(scores, set->name, words.data ? words.data : "", &line);
+		scores_comment(scores, set->group.name, words.data ? words.data : "", &line);
 		*comment = text_take(&line);
 		status = *comment ? publish_table(evaluation, set, scores, *comment) : error_status();
 	}

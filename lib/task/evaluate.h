@@ -9,12 +9,12 @@
 #ifndef NIGHTSHIFT_TASK_EVALUATE_H
 #define NIGHTSHIFT_TASK_EVALUATE_H
 
+#include "task/groups.h"
 #include "task/predictions.h"
 #include "task/task.h"
 
 struct evaluation_set {
-	const char *name, *list; /* DATASET and the list it stands in, borrowed */
-	size_t group;            /* number in that list */
+	struct task_group group; /* its name is DATASET */
 	char *directory;         /* RUN/predictions/DATASET, owned */
 	char *stale;             /* why its predictions cannot be used, owned; NULL: they can */
 };
@@ -26,9 +26,8 @@ struct evaluation {
 	size_t sets;
 };
 
-/* `names`: data groups (of data.test, data.val, data.vis, data.train, the first list that has the name); count 0: all of
- * data.test, or of data.val where that is empty. `step`: NULL or "" (the newest checkpoint), a number, or "best".
- * evaluation_close() in every case. */
+/* `names` as for task_groups(). `step`: NULL or "" (the newest checkpoint), a number, or "best". evaluation_close() in every
+ * case. */
 int evaluation_open(struct evaluation *evaluation, const struct run *run, const char *step,
 	const char *const *names, int count);
 void evaluation_close(struct evaluation *evaluation);

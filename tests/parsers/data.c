@@ -17,7 +17,8 @@ static int read_list(const char *layout, bool rgb_only, const char *path)
 	for (size_t i = 0; i < depth_count(data); i++) {
 		char *stem = depth_stem(data, i), *prediction = depth_prediction_stem(data, i);
 
-		if (!path_is_inside(depth_name(data, i)) || !path_is_inside(stem) || !path_is_inside(prediction))
+		if (!path_is_inside(depth_name(data, i)) || !path_is_inside(stem) ||
+			!path_is_inside(prediction))
 			abort(); /* a name would leave its directory */
 		free(stem);
 		free(prediction);

@@ -6,7 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-const struct fuzz_parser *const fuzz_tables[] = {fuzz_base, fuzz_file, fuzz_config, fuzz_run, fuzz_data, NULL};
+const struct fuzz_parser *const fuzz_tables[] = {
+	fuzz_base, fuzz_file, fuzz_config, fuzz_run, fuzz_data, NULL};
 
 const struct fuzz_parser *fuzz_find(const char *name)
 {

@@ -1,0 +1,64 @@
+#include "task/groups.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+static const char *const lists[] = {"data.test", "data.val", "data.vis", "data.train"};
+enum { LISTS = sizeof lists / sizeof *lists };
+
+static int find_group(const struct run *run, const char *name, struct task_group *group)
+{
+	for (int l = 0; l < LISTS; l++)
+		for (size_t i = 0; i < config_groups(run->config, lists[l]); i++) {
+			const char *have = config_group_text(run->config, lists[l], i, "name");
+
+			if (strcmp(have, name) != 0)
+				continue;
+			*group = (struct task_group){have, lists[l], i};
+			return STATUS_OK;
+		}
+	return error_set(STATUS_USAGE, "%s: the run has no data group %s", run->path, name);
+}
+
+static int all_groups(const struct run *run, struct task_group **groups, size_t *found)
+{
+	const char *list = config_groups(run->config, "data.test") ? "data.test" : "data.val";
+	size_t count = config_groups(run->config, list);
+
+	if (!count)
+		return error_set(STATUS_CONFIG,
+			"%s: the run has neither data.test nor data.val; name a data group", run->path);
+	*groups = memory_new(count, sizeof **groups);
+	if (!*groups)
+		return error_status();
+	for (size_t i = 0; i < count; i++)
+		(*groups)[i] = (struct task_group){config_group_text(run->config, list, i, "name"), list, i};
+	*found = count;
+	return STATUS_OK;
+}
+
+int task_groups(
+	const struct run *run, const char *const *names, int count, struct task_group **groups, size_t *found)
+{
+	int status = STATUS_OK;
+
+	*groups = NULL;
+	*found = 0;
+	if (count == 0)
+		return all_groups(run, groups, found);
+	*groups = memory_new((size_t)count, sizeof **groups);
+	if (!*groups)
+		return error_status();
+	for (int i = 0; i < count && !status; i++)
+		status = find_group(run, names[i], &(*groups)[i]);
+	if (status) {
+		free(*groups);
+		*groups = NULL;
+		return status;
+	}
+	*found = (size_t)count;
+	return STATUS_OK;
+}
