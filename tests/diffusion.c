@@ -79,6 +79,7 @@ static void test_schedule(void)
 
 static void test_refusals(void)
 {
+	int list[STEPS + 2];
 	struct diffusion process = {.steps = 1, .beta_start = 0.1, .beta_end = 0.2};
 
 	check_status(diffusion_init(&process), STATUS_CONFIG, "a schedule of one timestep is refused");
@@ -86,6 +87,12 @@ static void test_refusals(void)
 	check_status(diffusion_init(&process), STATUS_CONFIG, "a beta of 0 is refused");
 	process = (struct diffusion){.steps = 10, .beta_start = 0.1, .beta_end = 1};
 	check_status(diffusion_init(&process), STATUS_CONFIG, "a beta of 1 is refused");
+	check_status(open_process(&process, true, PREDICTION_EPSILON, SPACING_TRAILING, true), STATUS_CONFIG,
+		"epsilon-prediction with zero terminal SNR is refused");
+	open_process(&process, true, PREDICTION_V, SPACING_TRAILING, true);
+	check(!diffusion_timesteps(&process, 0, list) && !diffusion_timesteps(&process, STEPS + 1, list),
+		"more sampling steps than timesteps are refused");
+	diffusion_release(&process);
 }
 
 /* ---- training ---- */

@@ -359,7 +359,7 @@ static void find_needs(struct derivation *d)
 		const struct tensor *tensor = &graph->tensors[i];
 		int root = graph_root(graph, (int)i);
 
-		if (tensor->differentiable)
+		if (tensor->wanted)
 			d->needs[root] = true;
 		if (tensor->kind == TENSOR_PARAMETER &&
 			!store_parameter(graph->program->store, (size_t)tensor->parameter)->frozen)
@@ -428,7 +428,7 @@ static void publish(struct derivation *d)
 	for (size_t i = 0; i < d->tensors && !graph->status; i++) {
 		int gradient;
 
-		if (!graph->tensors[i].differentiable)
+		if (!graph->tensors[i].wanted)
 			continue;
 		gradient = gradient_of(d, (int)i);
 		graph->tensors[i].gradient = gradient;
@@ -493,7 +493,7 @@ out:
 void graph_want_gradient(struct graph *graph, int tensor)
 {
 	if (graph_usable(graph, &tensor, 1))
-		graph->tensors[tensor].differentiable = true;
+		graph->tensors[tensor].wanted = true;
 }
 
 int graph_gradient(struct graph *graph, int tensor)

@@ -74,7 +74,7 @@ struct tensor {
 	size_t elements, bytes;
 	int parameter;         /* index in the store, for the two parameter kinds */
 	int alias;             /* same memory as this tensor (reshape), or -1 */
-	bool output, differentiable;
+	bool output, wanted; /* a result; its gradient is one */
 	int gradient;          /* tensor index or -1 */
 	int first, last;       /* first and last node that touches it */
 	size_t offset;         /* in the arena */

@@ -55,5 +55,8 @@ void graph_print(const struct graph *graph, FILE *out)
 		if (line.data)
 			fputs(line.data, out);
 	}
+	if (graph->planned)
+		fprintf(out, "#arena %zu bytes, at most %zu of them in use at once\n", graph->arena_bytes,
+			graph->lower_bound_bytes);
 	text_release(&line);
 }

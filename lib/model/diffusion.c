@@ -57,6 +57,9 @@ int diffusion_init(struct diffusion *diffusion)
 		!(diffusion->beta_end > 0 && diffusion->beta_end < 1))
 		return error_set(STATUS_CONFIG,
 			"diffusion: at least 2 timesteps and betas between 0 and 1 are needed");
+	if (diffusion->zero_snr && diffusion->prediction == PREDICTION_EPSILON)
+		return error_set(STATUS_CONFIG, "diffusion.prediction = epsilon does not go with "
+						"diffusion.zero_snr; take v or sample");
 	beta = memory_new((size_t)steps, sizeof(*beta));
 	diffusion->alpha_bar = memory_new((size_t)steps, sizeof(*diffusion->alpha_bar));
 	if (!beta || !diffusion->alpha_bar) {
@@ -123,6 +126,10 @@ int diffusion_timesteps(const struct diffusion *diffusion, int n, int *list)
 {
 	int steps = diffusion->steps;
 
+	if (n < 1 || n > steps) {
+		error_set(STATUS_CONFIG, "%d sampling steps on a schedule of %d timesteps", n, steps);
+		return 0;
+	}
 	switch (diffusion->spacing) {
 	case SPACING_TRAILING:
 		return trailing_timesteps(steps, n, list);

@@ -197,8 +197,9 @@ int depth_model_prepare(struct depth_model *model)
 static int sample(struct depth_model *model, const struct depth_graph *graph, int steps, float *x, float *prediction,
 	size_t count)
 {
-	int *list = memory_new((size_t)steps + 1, sizeof(int)), status = list ? 0 : STATUS_FAILURE;
+	int *list = memory_new((size_t)steps + 1, sizeof(int));
 	int timesteps = list ? diffusion_timesteps(&model->diffusion, steps, list) : 0;
+	int status = timesteps ? 0 : error_status();
 
 	for (int i = 0; i < timesteps && !status; i++) {
 		float t = (float)list[i];
