@@ -101,6 +101,10 @@ static int parse_npy(const void *data, size_t bytes)
 	struct npy npy;
 	int status = npy_decode("x", data, bytes, &npy);
 	npy_release(&npy);
+	const char *path = fuzz_path(data, bytes);
+	if (!path || npy_read(path, &npy) != status)
+		abort(); /* from memory or from a file must be the same */
+	npy_release(&npy);
 	return status;
 }
 
