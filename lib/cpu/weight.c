@@ -1,18 +1,47 @@
 /*
  * Weight gradients: for each tap of the kernel dw[tap] = sum over output pixels of x^T dy, where both lie. A linear layer
- * is a convolution with one tap over one line of pixels. Sums are chains of at most PIXELS terms, added in order.
+ * is a convolution with one tap over one line of pixels. Sums are chains of at most PIXELS terms, added in order; where
+ * dw is too small to be shared out, the pixels are split as well, by a rule that knows the shape alone.
  */
+#include <string.h>
+
 #include "cpu/convolution.h"
 
-#define PIXELS 384
-#define CHANNEL_BLOCK 56
+#define PIXELS 256
+#define CHANNEL_BLOCK 112
 #define OUT_PANELS 2
+#define ENOUGH_PIECES 8 /* pixels are not split beyond this */
+#define SPLIT_PIXELS 512
 
-/* A block of dw that is dealt out: channels [channel, channel + channels) by columns [column, column + columns). */
+/* How one weight gradient is dealt out. */
+struct weight_plan {
+	int64_t wide;          /* columns of a block */
+	int64_t rows, columns; /* blocks of channels and of output channels, of one group and tap */
+	int64_t taps, splits;
+	int64_t count; /* elements of dw */
+};
+
+static struct weight_plan weight_plan(const struct cpu_device *device, const struct convolution_shape *s)
+{
+	struct weight_plan p = {
+		.wide = device->kernels->panel * OUT_PANELS, .taps = s->kernel[0] * s->kernel[1]};
+	p.rows = divide_up(s->group_channels, CHANNEL_BLOCK);
+	p.columns = divide_up(s->group_out, p.wide);
+	p.count = p.taps * s->group_channels * s->out;
+	const int64_t blocks = s->groups * p.taps * p.rows * p.columns;
+	const int64_t pixels = s->images * s->out_height * s->out_width;
+	/* Images are split; the one line of a linear layer by pixels. */
+	const int64_t most = s->images > 1 ? s->images : s->out_height == 1 ? s->out_width : 1;
+	p.splits = smaller(divide_up(ENOUGH_PIECES, blocks), smaller(most, larger(1, pixels / SPLIT_PIXELS)));
+	return p;
+}
+
+/* A block of dw: `channels` by `columns`, from the pixels [first_pixel, end_pixel) of each line of the images
+ * [first_image, end_image). */
 struct weight_block {
-	int64_t channel, channels, column, columns;
-	const float *x, *dy;
-	float *dw;
+	int64_t channels, columns, first_image, end_image, first_pixel, end_pixel;
+	const float *x, *dy; /* at the block's first channel */
+	float *dw, *packed;
 	bool accumulate;
 };
 
@@ -26,23 +55,42 @@ static void valid_outputs(
 	*first = smaller(*first, *end);
 }
 
-/* Adds one chain, `segments` lines of `length` pixels, to all of the block. */
+/* Lines of dy, one panel wide, behind one another. */
+static void pack_lines(const struct convolution_shape *s, float *to, const float *dy, int64_t lines,
+	int64_t pixels, int64_t columns)
+{
+	for (int64_t h = 0; h < lines; h++)
+		for (int64_t w = 0; w < pixels; w++, to += columns)
+			memcpy(to, dy + (h * s->out_width + w) * s->out, (size_t)columns * sizeof *to);
+}
+
+/* Adds one chain, `lines` lines of `pixels` pixels from x and dy on, to all of the block. */
 static void weight_chain(const struct cpu_device *device, const struct convolution_shape *s,
-	const struct weight_block *block, struct strip strip)
+	const struct weight_block *block, const float *x, const float *dy, int64_t lines, int64_t pixels,
+	bool accumulate)
 {
 	const int64_t wide = device->kernels->panel;
-	const float *dy = strip.b;
 	for (int64_t j = 0; j < block->columns; j += wide) {
-		strip.b = dy + j;
-		strip.c = block->dw + j;
-		strip.columns = (int)smaller(wide, block->columns - j);
-		strip.rows = block->channels;
-		strip.a_row = 1;
-		strip.a_step = s->stride[1] * s->channels;
-		strip.a_segment = s->stride[0] * s->width * s->channels;
-		strip.b_step = s->out;
-		strip.b_segment = s->out_width * s->out;
-		strip.c_row = s->out;
+		const int64_t columns = smaller(wide, block->columns - j);
+		const bool packs = s->out > wide && block->channels > 16;
+		const struct strip strip = {
+			.a = x,
+			.a_row = 1,
+			.a_step = s->stride[1] * s->channels,
+			.a_segment = s->stride[0] * s->width * s->channels,
+			.b = packs ? block->packed : dy + j,
+			.b_step = packs ? columns : s->out,
+			.b_segment = packs ? pixels * columns : s->out_width * s->out,
+			.c = block->dw + j,
+			.c_row = s->out,
+			.rows = block->channels,
+			.segments = lines,
+			.length = pixels,
+			.columns = (int)columns,
+			.accumulate = accumulate,
+		};
+		if (packs)
+			pack_lines(s, block->packed, dy + j, lines, pixels, columns);
 		device->kernels->strip(&strip);
 	}
 }
@@ -54,102 +102,133 @@ static void weight_tap(const struct cpu_device *device, const struct convolution
 	int64_t top, bottom, left, right;
 	valid_outputs(row, s->stride[0], s->pad[0], s->height, s->out_height, &top, &bottom);
 	valid_outputs(column, s->stride[1], s->pad[1], s->width, s->out_width, &left, &right);
-	const int64_t width = right - left, lines = larger(1, PIXELS / larger(1, width));
-	const int64_t cuts = larger(1, divide_up(width, PIXELS));
+	left = larger(left, block->first_pixel);
+	right = larger(left, smaller(right, block->end_pixel));
+	const int64_t width = right - left, lines = larger(1, PIXELS / larger(1, width)),
+		      cuts = divide_up(width, PIXELS);
 	bool accumulate = block->accumulate;
-	for (int64_t i = 0; i < s->images && width > 0; i++) {
+	for (int64_t i = block->first_image; i < block->end_image && width > 0; i++) {
 		for (int64_t h = top; h < bottom; h += lines) {
+			const int64_t from = (i * s->height + h * s->stride[0] + row - s->pad[0]) * s->width;
 			for (int64_t cut = 0; cut < cuts; cut++) {
 				const int64_t w = left + width * cut / cuts,
 					      end = left + width * (cut + 1) / cuts;
-				const int64_t from =
-					(i * s->height + h * s->stride[0] + row - s->pad[0]) * s->width +
-					w * s->stride[1] + column - s->pad[1];
-				weight_chain(device, s, block,
-					(struct strip){.a = block->x + from * s->channels,
-						.b = block->dy +
-						     ((i * s->out_height + h) * s->out_width + w) * s->out,
-						.segments = smaller(lines, bottom - h),
-						.length = end - w,
-						.accumulate = accumulate});
+				const float *x = block->x +
+						 (from + w * s->stride[1] + column - s->pad[1]) * s->channels;
+				const float *dy =
+					block->dy + ((i * s->out_height + h) * s->out_width + w) * s->out;
+				weight_chain(device, s, block, x, dy, smaller(lines, bottom - h), end - w,
+					accumulate);
 				accumulate = true;
 			}
 		}
 	}
-	if (!accumulate)
-		for (int64_t c = 0; c < block->channels; c++)
-			for (int64_t j = 0; j < block->columns; j++)
-				block->dw[c * s->out + j] = 0;
+	for (int64_t c = 0; c < block->channels && !accumulate; c++)
+		memset(block->dw + c * s->out, 0, (size_t)block->columns * sizeof *block->dw);
 }
 
 struct weight_job {
 	const struct cpu_device *device;
 	const struct convolution_shape *shape;
+	struct weight_plan plan;
 	const float *x, *dy;
-	float *dw;
+	float *dw, *parts, *packed; /* parts: dw of the splits behind the first */
 	bool accumulate;
 };
 
-/* Pieces: groups, taps, blocks of channels, blocks of output channels. */
+/* Pieces: splits, groups, taps, blocks of channels, blocks of output channels. */
 static void weight_piece(void *context, int64_t i, int thread)
 {
 	const struct weight_job *job = context;
 	const struct convolution_shape *s = job->shape;
-	const int64_t wide = job->device->kernels->panel * OUT_PANELS, taps = s->kernel[0] * s->kernel[1];
-	const int64_t rows = divide_up(s->group_channels, CHANNEL_BLOCK),
-		      columns = divide_up(s->group_out, wide);
-	const int64_t tap = i / (rows * columns) % taps, group = i / (rows * columns * taps);
-	const int64_t r = i / columns % rows, j = i % columns * wide;
-	struct weight_block block = {.channel = s->group_channels * r / rows,
-		.column = group * s->group_out + j,
-		.columns = smaller(wide, s->group_out - j),
-		.accumulate = job->accumulate};
-	(void)thread;
-	block.channels = s->group_channels * (r + 1) / rows - block.channel;
-	block.x = job->x + group * s->group_channels + block.channel;
-	block.dy = job->dy + block.column;
-	block.dw = job->dw + (tap * s->group_channels + block.channel) * s->out + block.column;
+	const struct weight_plan *p = &job->plan;
+	const int64_t column = i % p->columns, row = i / p->columns % p->rows,
+		      rest = i / p->columns / p->rows;
+	const int64_t tap = rest % p->taps, group = rest / p->taps % s->groups,
+		      split = rest / p->taps / s->groups;
+	const int64_t channel = s->group_channels * row / p->rows,
+		      j = group * s->group_out + column * p->wide;
+	const bool images = s->images > 1;
+	float *dw = split ? job->parts + (split - 1) * p->count : job->dw;
+	const struct weight_block block = {
+		.channels = s->group_channels * (row + 1) / p->rows - channel,
+		.columns = smaller(p->wide, s->group_out - column * p->wide),
+		.first_image = images ? s->images * split / p->splits : 0,
+		.end_image = images ? s->images * (split + 1) / p->splits : 1,
+		.first_pixel = images ? 0 : s->out_width * split / p->splits,
+		.end_pixel = images ? s->out_width : s->out_width * (split + 1) / p->splits,
+		.x = job->x + group * s->group_channels + channel,
+		.dy = job->dy + j,
+		.dw = dw + (tap * s->group_channels + channel) * s->out + j,
+		.packed = job->packed + thread * PIXELS * job->device->kernels->panel,
+		.accumulate = job->accumulate && split == 0,
+	};
 	weight_tap(job->device, s, tap / s->kernel[1], tap % s->kernel[1], &block);
 }
 
-static void weight_gradient(const struct cpu_device *device, const struct convolution_shape *s,
-	const float *x, const float *dy, float *dw, bool accumulate)
+static size_t weight_workspace(const struct cpu_device *device, const struct convolution_shape *s)
 {
-	const int64_t wide = device->kernels->panel * OUT_PANELS, taps = s->kernel[0] * s->kernel[1];
-	const int64_t blocks = divide_up(s->group_channels, CHANNEL_BLOCK) * divide_up(s->group_out, wide);
-	const double work = (double)(s->images * s->out_height * s->out_width) *
-			    (double)(s->group_channels * s->out) * (double)taps / 8;
-	struct weight_job job = {device, s, x, dy, dw, accumulate};
-	cpu_share(device, work, s->groups * taps * blocks, weight_piece, &job);
+	const struct weight_plan plan = weight_plan(device, s);
+	return aligned_bytes(device->threads * PIXELS * device->kernels->panel, sizeof(float)) +
+	       aligned_bytes((plan.splits - 1) * plan.count, sizeof(float));
 }
 
-size_t cpu_convolution_weight_workspace(const struct cpu_device *device, const struct call *call)
+static void weight_gradient(
+	const struct cpu_device *device, const struct convolution_shape *s, const struct call *call)
 {
-	(void)device;
+	const double work = (double)(s->images * s->out_height * s->out_width) *
+			    (double)(s->group_channels * s->out) * (double)(s->kernel[0] * s->kernel[1]) / 8;
+	struct weight_job job = {device, s, weight_plan(device, s), call->in_data[0], call->in_data[1],
+		call->out_data[0], NULL, NULL, accumulates(call, 0)};
+	void *workspace = call->workspace;
+	job.packed =
+		workspace_take(&workspace, device->threads * PIXELS * device->kernels->panel, sizeof(float));
+	job.parts = workspace;
+	const struct weight_plan *p = &job.plan;
+	cpu_share(device, work, p->splits * s->groups * p->taps * p->rows * p->columns, weight_piece, &job);
+	for (int64_t split = 1; split < p->splits; split++)
+		device->kernels->add(job.dw, job.dw, job.parts + (split - 1) * p->count, p->count);
+}
+
+/* The bias gradient, from the same workspace when the weights are done. */
+static size_t bias_workspace(const struct call *call)
+{
 	const struct tensor *dy = call->in[1];
 	return call->out[1] ? cpu_column_sums_bytes(1, row_count(dy), last_dim(dy)) : 0;
 }
 
-void cpu_convolution_weight(const struct cpu_device *device, const struct call *call)
+static void bias_gradient(const struct cpu_device *device, const struct call *call)
 {
 	const struct tensor *dy = call->in[1];
-	const struct convolution_shape s = convolution_shape(&call->node->convolution, call->in[0], dy);
-	weight_gradient(
-		device, &s, call->in_data[0], call->in_data[1], call->out_data[0], accumulates(call, 0));
 	if (call->out[1])
 		cpu_column_sums(device, call->out_data[1], call->in_data[1], 1, row_count(dy), last_dim(dy),
 			accumulates(call, 1), call->workspace);
 }
 
-size_t cpu_linear_weight_workspace(const struct cpu_device *device, const struct call *call)
+static size_t larger_of(size_t a, size_t b)
 {
-	return cpu_convolution_weight_workspace(device, call);
+	return a > b ? a : b;
 }
 
-void cpu_linear_weight(const struct cpu_device *device, const struct call *call)
+size_t cpu_convolution_weight_workspace(const struct cpu_device *device, const struct call *call)
+{
+	const struct convolution_shape s =
+		convolution_shape(&call->node->convolution, call->in[0], call->in[1]);
+	return larger_of(weight_workspace(device, &s), bias_workspace(call));
+}
+
+void cpu_convolution_weight(const struct cpu_device *device, const struct call *call)
+{
+	const struct convolution_shape s =
+		convolution_shape(&call->node->convolution, call->in[0], call->in[1]);
+	weight_gradient(device, &s, call);
+	bias_gradient(device, call);
+}
+
+static struct convolution_shape linear_shape(const struct call *call)
 {
 	const int64_t rows = row_count(call->in[0]), in = last_dim(call->in[0]), out = last_dim(call->in[1]);
-	const struct convolution_shape s = {
+	return (struct convolution_shape){
 		.images = 1,
 		.height = 1,
 		.width = rows,
@@ -163,9 +242,17 @@ void cpu_linear_weight(const struct cpu_device *device, const struct call *call)
 		.group_channels = in,
 		.group_out = out,
 	};
-	weight_gradient(
-		device, &s, call->in_data[0], call->in_data[1], call->out_data[0], accumulates(call, 0));
-	if (call->out[1])
-		cpu_column_sums(device, call->out_data[1], call->in_data[1], 1, rows, out,
-			accumulates(call, 1), call->workspace);
+}
+
+size_t cpu_linear_weight_workspace(const struct cpu_device *device, const struct call *call)
+{
+	const struct convolution_shape s = linear_shape(call);
+	return larger_of(weight_workspace(device, &s), bias_workspace(call));
+}
+
+void cpu_linear_weight(const struct cpu_device *device, const struct call *call)
+{
+	const struct convolution_shape s = linear_shape(call);
+	weight_gradient(device, &s, call);
+	bias_gradient(device, call);
 }

@@ -5,12 +5,13 @@
  *
  * demo: the depth demo's (widths 32, 64; 12x16 latents; batch 8). fifth: widths 64, 128, 256, 256; 60x80; batch 2.
  * full: the published one, widths 320 to 1280; 60x80; batch 1.
- * Rows: #what calls mean_s fastest_s share gflops gbytes_s; fastest: each call's fastest in any step, added up; share and
- * rates are of the fastest. The last rows are the whole step.
+ * Rows: #what calls mean_s cpu_s share gflops gbytes_s. cpu_s: processor time of all threads, which a busy machine
+ * disturbs less; share and rates are of cpu_s, so the rates are those of one core. The last row is the whole step.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -19,31 +20,28 @@
 #include "graph/backend.h"
 #include "model/unet.h"
 
-/* What each operation took; calls come in the same order in every step. */
-#define CALLS 16384
+/* What each operation took. */
 static struct {
-	double seconds, fastest, flops, traffic;
+	double seconds, cpu, flops, traffic;
 	int64_t calls;
 } spent[OP_COUNT];
-static struct {
-	double fastest;
-	enum operation operation;
-} calls[CALLS];
-static int64_t call_index;
 static bool counting;
+
+static double cpu_seconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
 
 static int timed_run(struct device *device, const struct call *call)
 {
-	double start = clock_seconds();
+	double start = clock_seconds(), cpu = cpu_seconds();
 	int status = cpu_backend.run(device, call);
-	double took = clock_seconds() - start;
-	if (counting && call_index < CALLS) {
+	if (counting) {
 		const enum operation operation = call->node->operation;
-		calls[call_index].operation = operation;
-		if (took < calls[call_index].fastest || calls[call_index].fastest == 0)
-			calls[call_index].fastest = took;
-		call_index++;
-		spent[operation].seconds += took;
+		spent[operation].seconds += clock_seconds() - start;
+		spent[operation].cpu += cpu_seconds() - cpu;
 		spent[operation].flops += call->node->flops;
 		spent[operation].traffic += call->node->traffic;
 		spent[operation].calls++;
@@ -148,31 +146,27 @@ static int network_step(struct network *network, int64_t step)
 	return status ? status : program_update(network->program, &scalars);
 }
 
-static void print_row(const char *what, int64_t count, double mean, double fastest, double whole,
-	double flops, double traffic)
+static void print_row(
+	const char *what, int64_t count, double mean, double cpu, double whole, double flops, double traffic)
 {
-	printf("%s\t%lld\t%.6f\t%.6f\t%.3f\t%.1f\t%.1f\n", what, (long long)count, mean, fastest,
-		fastest / whole, flops / fastest * 1e-9, traffic / fastest * 1e-9);
+	printf("%s\t%lld\t%.6f\t%.6f\t%.3f\t%.1f\t%.1f\n", what, (long long)count, mean, cpu, cpu / whole,
+		flops / cpu * 1e-9, traffic / cpu * 1e-9);
 }
 
-static void print_operations(int64_t steps, double total, double fastest, const struct graph *graph)
+static void print_operations(int64_t steps, double total, double cpu, const struct graph *graph)
 {
-	double mean_rest = total, fastest_rest = fastest, n = (double)steps, sum = 0;
-	for (int64_t i = 0; i < CALLS; i++) {
-		spent[calls[i].operation].fastest += calls[i].fastest;
-		sum += calls[i].fastest;
-	}
-	printf("#what\tcalls\tmean_s\tfastest_s\tshare\tgflops\tgbytes_s\n");
+	double rest = total, cpu_rest = cpu, n = (double)steps;
+	printf("#what\tcalls\tmean_s\tcpu_s\tshare\tgflops\tgbytes_s\n");
 	for (int i = 0; i < OP_COUNT; i++) {
 		if (!spent[i].calls)
 			continue;
 		print_row(operation_name((enum operation)i), spent[i].calls / steps, spent[i].seconds / n,
-			spent[i].fastest, sum, spent[i].flops / n, spent[i].traffic / n);
-		mean_rest -= spent[i].seconds / n;
-		fastest_rest -= spent[i].fastest;
+			spent[i].cpu / n, cpu, spent[i].flops / n, spent[i].traffic / n);
+		rest -= spent[i].seconds / n;
+		cpu_rest -= spent[i].cpu / n;
 	}
-	print_row("update and the rest", 1, mean_rest, fastest_rest, sum, 0, 0);
-	print_row("step", steps, total, fastest, fastest, graph_flops(graph), graph_traffic(graph));
+	print_row("update and the rest", 1, rest, cpu_rest, cpu, 0, 0);
+	print_row("step", steps, total, cpu, cpu, graph_flops(graph), graph_traffic(graph));
 }
 
 /* Warms up for a fifth of the time, then measures; steps are at least one and three. */
@@ -186,21 +180,22 @@ static int measure(struct network *network, double limit)
 	for (double start = clock_seconds(); !status && (step < 1 || clock_seconds() - start < limit / 5);)
 		status = network_step(network, ++step);
 	counting = true;
-	double start = clock_seconds(), fastest = 1e9, total = 0;
+	double start = clock_seconds(), cpu = cpu_seconds(), fastest = 1e9;
 	while (!status && (steps < 3 || clock_seconds() - start < limit)) {
 		double before = clock_seconds();
-		call_index = 0;
 		status = network_step(network, ++step);
 		double took = clock_seconds() - before;
 		fastest = took < fastest ? took : fastest;
 		steps++;
 	}
-	total = (clock_seconds() - start) / (double)steps;
+	double total = (clock_seconds() - start) / (double)steps;
+	cpu = (cpu_seconds() - cpu) / (double)steps;
 	if (!status)
 		status = graph_read(network->graph, network->loss, &last);
 	if (status)
 		return status;
-	print_operations(steps, total, fastest, network->graph);
+	print_operations(steps, total, cpu, network->graph);
+	printf("# fastest step %.6f s\n", fastest);
 	printf("# loss %.6g before, %.6g after %lld steps\n", first, last, (long long)step);
 	return STATUS_OK;
 }
