@@ -37,6 +37,7 @@ struct input {
 
 struct network {
 	const char *name;
+	int threads; /* 0: 2 */
 	struct device *device;
 	struct program *program;
 	struct graph *graph;
@@ -449,7 +450,7 @@ static void add_loss(struct network *net)
 
 static int network_open(struct network *net, const struct backend *backend, const struct unet *unet)
 {
-	struct device_settings settings = {.threads = 2, .isa = "auto"};
+	struct device_settings settings = {.threads = net->threads ? net->threads : 2, .isa = "auto"};
 
 	if (backend->open(&settings, &net->device))
 		return error_status();
@@ -635,6 +636,48 @@ static void test_adam(const char *name, double clip, int micros)
 	network_close(&training.net);
 }
 
+/* All parameters after five steps; owned by the caller. */
+static float *train_with(int threads, size_t *count)
+{
+	struct training training = {.net = {.name = "threads", .threads = threads}, .micros = 2};
+	struct store *store;
+	float *values = NULL;
+	int status = training_init(&training, &cpu_backend, 0.1);
+
+	*count = 0;
+	for (int k = 0; k < 5 && !status; k++)
+		status = training_step(&training, k);
+	if (!status) {
+		store = program_store(training.net.program);
+		for (size_t i = 0; i < store_count(store); i++)
+			*count += store_parameter(store, i)->count;
+		values = memory_new(*count, sizeof(*values));
+		*count = 0;
+		for (size_t i = 0; i < store_count(store); i++) {
+			store_export(store, i, SLOT_VALUE, values + *count);
+			*count += store_parameter(store, i)->count;
+		}
+	}
+	network_close(&training.net);
+	return values;
+}
+
+static void test_threads(void)
+{
+	size_t counts[3];
+	float *values[3];
+	bool equal = true;
+
+	for (int i = 0; i < 3; i++) {
+		values[i] = train_with(i + 1, &counts[i]);
+		equal = equal && values[i] && counts[i] == counts[0] &&
+			!memcmp(values[i], values[0], counts[0] * sizeof(**values));
+	}
+	check(equal, "five steps give the same bits with 1, 2 and 3 threads");
+	for (int i = 0; i < 3; i++)
+		free(values[i]);
+}
+
 /* ---- the network of the original's size ---- */
 
 static void check_names(struct store *store)
@@ -794,6 +837,7 @@ int main(void)
 	test_adam("adam", 0, 1);
 	test_adam("clipped", 0.1, 1);
 	test_adam("clipped", 0.1, 2);
+	test_threads();
 	safetensors_release(&golden);
 	return check_summary();
 }
