@@ -3,11 +3,12 @@
  * lives at once does not overlap; a step allocates nothing; what was measured is what is allocated.
  */
 #include "base/memory.h"
-#include "base/random.h"
 #include "check.h"
 #include "cpu/cpu.h"
 #include "graph/internal.h"
 #include "model/unet.h"
+#include "support/random_graph.h"
+#include "support/reference.h"
 
 /* ---- counting allocations (not under a sanitizer, which has its own) ---- */
 
@@ -80,125 +81,7 @@ static struct device *open_counted(void)
 	return device;
 }
 
-/* ---- random graphs ---- */
-
-#define POOL 64
-static const int64_t shape[4] = {2, 3, 4, 8};
-static const int64_t tokens[3] = {2, 12, 8};
-
-struct generator {
-	struct random random;
-	uint64_t seed;
-	uint32_t drawn;
-	struct graph *graph;
-	int pool[POOL]; /* tensors of `shape` */
-	int count;
-};
-
-static int draw(struct generator *g, int bound)
-{
-	return (int)random_below(g->random, g->seed, 0, g->drawn++, (uint64_t)bound);
-}
-
-static int any(struct generator *g)
-{
-	return g->pool[draw(g, g->count)];
-}
-
-/* A tensor of `shape` from some of the pool by one of a dozen pieces of networks. */
-static int grow(struct generator *g, int index)
-{
-	struct graph *graph = g->graph;
-	int x = any(g), y;
-	char name[32];
-
-	snprintf(name, sizeof(name), "layer%d", index);
-	switch (draw(g, 11)) {
-	case 0:
-		return graph_convolution(graph, x, name,
-			(struct convolution){.out = 8,
-				.kernel = {3, 3},
-				.pad_before = {1, 1},
-				.pad_after = {1, 1},
-				.bias = true});
-	case 1:
-		return graph_group_norm(graph, x, name, 2, 1e-5, ACTIVATION_SILU);
-	case 2:
-		return graph_activation(graph, x, ACTIVATION_GELU);
-	case 3:
-		y = graph_reshape(graph, x, 3, tokens);
-		y = graph_attention(graph, y, graph_reshape(graph, any(g), 3, tokens), y, 2);
-		return graph_reshape(graph, y, 4, shape);
-	case 4:
-		y = graph_concat(graph, x, any(g));
-		return graph_convolution(graph, y, name, (struct convolution){.out = 8, .kernel = {1, 1}});
-	case 5:
-		return graph_geglu(graph, graph_concat(graph, x, any(g)));
-	case 6:
-		y = graph_linear(graph, graph_reshape(graph, x, 3, tokens), name, 8, true);
-		return graph_reshape(graph, graph_layer_norm(graph, y, "norm", 1e-5), 4, shape);
-	case 7:
-		y = graph_convolution(graph, x, name,
-			(struct convolution){.out = 8,
-				.kernel = {3, 3},
-				.stride = {2, 2},
-				.pad_before = {1, 1},
-				.pad_after = {1, 1}});
-		return graph_upsample(graph, y, shape[1], shape[2]);
-	default: /* additions most of all: they share gradients */
-		return graph_add(graph, x, any(g));
-	}
-}
-
-/* Everything is added up in the end, so that most of the pool matters. */
-static int build_random(struct generator *g)
-{
-	int inputs = 1 + draw(g, 2), pieces = 4 + draw(g, 24), y, mask, target;
-
-	for (int i = 0; i < inputs; i++) {
-		g->pool[g->count++] = graph_input(g->graph, i ? "b" : "a", TENSOR_F32, 4, shape);
-		if (draw(g, 2))
-			graph_want_gradient(g->graph, g->pool[i]);
-	}
-	y = graph_linear(g->graph, g->pool[0], "first", 8, true);
-	g->pool[g->count++] = y;
-	for (int i = 0; i < pieces; i++) {
-		g->pool[g->count++] = grow(g, i);
-		if (draw(g, 12) == 0)
-			graph_output(g->graph, g->pool[g->count - 1]);
-		if (draw(g, 6) == 0)
-			graph_want_gradient(g->graph, g->pool[g->count - 1]);
-	}
-	for (int i = inputs; i < g->count; i++) {
-		if (draw(g, 3))
-			y = graph_add(g->graph, y, g->pool[i]);
-	}
-	target = graph_input(g->graph, "target", TENSOR_F32, 4, shape);
-	mask = graph_input(g->graph, "mask", TENSOR_F32, 3, shape);
-	return graph_masked_mse(g->graph, y, target, mask);
-}
-
 /* ---- running every tensor in memory of its own ---- */
-
-static void fill(float *values, size_t count, uint64_t stream)
-{
-	random_normal(random_stream(stream, "values"), 0, 0, 0, values, count);
-}
-
-static void fill_inputs(struct graph *graph)
-{
-	for (size_t i = 0; i < graph->tensor_count; i++) {
-		const struct tensor *tensor = &graph->tensors[i];
-		float values[2 * 3 * 4 * 8];
-
-		if (tensor->kind != TENSOR_INPUT || tensor->alias >= 0)
-			continue;
-		fill(values, tensor->elements, i);
-		for (size_t j = 0; j < tensor->elements && !strcmp(tensor->name, "mask"); j++)
-			values[j] = j % 3 != 0;
-		graph_write(graph, (int)i, values);
-	}
-}
 
 /* Memory by root: copies of inputs and parameters, not-a-number for all else. */
 static float **private_memory(const struct graph *graph)
@@ -341,31 +224,28 @@ static void count_plan(const struct graph *graph, struct tally *tally)
 static const char *try_random(struct device *device, uint64_t seed, struct tally *tally)
 {
 	struct program *program = program_new(device);
-	struct generator generator = {.random = random_stream(11, "graph"), .seed = seed};
+	struct graph *graph = random_graph(program, seed);
 	const char *wrong = NULL;
 	float **memory;
 
-	generator.graph = graph_new(program, "random", true);
-	graph_backward(generator.graph, build_random(&generator));
-	if (program_prepare(program) || store_initialise(program_store(program), seed)) {
+	if (!graph || program_prepare(program) || random_graph_fill(graph, seed)) {
 		program_free(program);
 		return error_message();
 	}
-	fill_inputs(generator.graph);
-	memory = private_memory(generator.graph);
+	memory = private_memory(graph);
 	memset(program->arena, 0xff, program->bytes.arena);
 	if (program->workspace)
 		memset(program->workspace, 0xff, program->bytes.workspace);
-	if (graph_run(generator.graph))
+	if (graph_run(graph))
 		wrong = error_message();
-	else if (run_privately(generator.graph, memory))
+	else if (run_privately(graph, memory))
 		wrong = error_message();
-	else if (!same_results(generator.graph, memory))
+	else if (!same_results(graph, memory))
 		wrong = "results differ from those in memory of their own";
-	else if (!no_overlap(generator.graph))
+	else if (!no_overlap(graph))
 		wrong = "a value is overwritten before it is read";
-	count_plan(generator.graph, tally);
-	private_release(generator.graph, memory);
+	count_plan(graph, tally);
+	private_release(graph, memory);
 	program_free(program);
 	return wrong;
 }
@@ -387,6 +267,97 @@ static void test_random_graphs(void)
 	printf("# %d graphs, %d nodes, %d copies left out, %d in place, arena at most %.3f of the bound\n",
 		tally.graphs, tally.nodes, tally.elided, tally.in_place, tally.worst);
 	device->backend->close(device);
+}
+
+/* ---- gradients of random graphs ---- */
+
+static double loss_at(struct graph *graph, double *value, double x)
+{
+	double had = *value, loss;
+
+	*value = x;
+	graph_run(graph);
+	loss = *reference_at(graph->program->device, graph_address(graph, graph->loss));
+	*value = had;
+	return loss;
+}
+
+/* Error of one element's gradient against a difference of fourth order, over `scale`. */
+static double element_error(struct graph *graph, double *value, double gradient, double scale)
+{
+	double x = *value, h = 1e-4;
+	double slope = (8 * (loss_at(graph, value, x + h) - loss_at(graph, value, x - h)) -
+			       (loss_at(graph, value, x + 2 * h) - loss_at(graph, value, x - 2 * h))) /
+		       (12 * h);
+
+	return fabs(slope - gradient) / scale;
+}
+
+/* Some elements of one tensor. */
+static double tensor_error(struct graph *graph, void *values, void *gradients, size_t count)
+{
+	struct device *dev = graph->program->device;
+	double *value = reference_at(dev, values), *gradient = reference_at(dev, gradients), kept[4],
+	       largest = 0;
+	double worst = 0;
+	size_t step = count / 3 + 1;
+
+	graph_run(graph);
+	for (size_t j = 0; j < count; j++)
+		largest = fmax(largest, fabs(gradient[j]));
+	for (size_t j = 0, k = 0; j < count; j += step)
+		kept[k++] = gradient[j];
+	for (size_t j = 0, k = 0; j < count; j += step)
+		worst = fmax(worst, element_error(graph, &value[j], kept[k++], fmax(largest, 1e-6)));
+	return worst;
+}
+
+static double graph_error(struct graph *graph)
+{
+	struct store *store = graph->program->store;
+	double worst = 0;
+
+	for (size_t i = 0; i < store_count(store); i++) {
+		if (store_data(store, i, SLOT_GRADIENT))
+			worst = fmax(worst, tensor_error(graph, store_data(store, i, SLOT_VALUE),
+						    store_data(store, i, SLOT_GRADIENT),
+						    store_parameter(store, i)->count));
+	}
+	for (size_t i = 0; i < graph->tensor_count; i++) {
+		int gradient = graph->tensors[i].gradient;
+
+		if (graph->tensors[i].kind == TENSOR_INPUT && gradient >= 0)
+			worst = fmax(
+				worst, tensor_error(graph, graph_address(graph, (int)i),
+					       graph_address(graph, gradient), graph->tensors[i].elements));
+	}
+	return worst;
+}
+
+static void test_random_gradients(void)
+{
+	struct device *device = NULL;
+	double worst = 0;
+	int which = 0;
+
+	if (reference_backend.open(NULL, &device))
+		return;
+	for (int seed = 1; seed <= 12; seed++) {
+		struct program *program = program_new(device);
+		struct graph *graph = random_graph(program, (uint64_t)seed);
+		double error = program_prepare(program) || random_graph_fill(graph, (uint64_t)seed)
+				       ? INFINITY
+				       : graph_error(graph);
+
+		if (error > worst || isnan(error)) {
+			worst = error;
+			which = seed;
+		}
+		program_free(program);
+	}
+	check_report(worst < 1e-6, "gradients of 12 random graphs are those of the loss by differences",
+		"%.3g in graph %d", worst, which);
+	reference_backend.close(device);
 }
 
 /* ---- a step of a network ---- */
@@ -508,6 +479,7 @@ static void test_bytes_and_calls(void)
 int main(void)
 {
 	test_random_graphs();
+	test_random_gradients();
 	test_bytes_and_calls();
 	return check_summary();
 }

@@ -755,6 +755,35 @@ out:
 	network_close(&net);
 }
 
+static void test_demo_size(void)
+{
+	static const struct unet demo_unet = {.in_channels = 8,
+		.out_channels = 4,
+		.levels = 2,
+		.width = {32, 64},
+		.heads = {1, 2},
+		.attention = {true, false},
+		.layers = 1,
+		.norm_groups = 8,
+		.context_width = 32};
+	struct network net = {.name = "demo"};
+	size_t parameters = 0;
+	int64_t n = 1;
+	int x, t, context;
+
+	if (!check_status(network_open(&net, &cpu_backend, &demo_unet), 0, "the small network is built"))
+		goto out;
+	x = graph_input(net.graph, "x", TENSOR_F32, 4, (int64_t[]){n, 12, 16, 8});
+	t = graph_input(net.graph, "t", TENSOR_F32, 1, &n);
+	context = graph_input(net.graph, "context", TENSOR_F32, 3, (int64_t[]){n, 2, 32});
+	unet_build(net.graph, &demo_unet, x, t, context);
+	for (size_t i = 0; i < store_count(program_store(net.program)); i++)
+		parameters += store_parameter(program_store(net.program), i)->count;
+	check(parameters == 794116, "794,116 parameters");
+out:
+	network_close(&net);
+}
+
 /* ---- configuration ---- */
 
 static void test_config_json(void)
@@ -827,6 +856,7 @@ int main(void)
 	test_config_json();
 	test_bad_sizes();
 	test_full_size();
+	test_demo_size();
 	if (!check_status(
 		    safetensors_read("tests/golden/unet.safetensors", &golden), 0, "golden numbers are read"))
 		return check_summary();
