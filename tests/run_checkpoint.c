@@ -590,8 +590,11 @@ static void test_two_writers(void)
 		fixture_weights(&weights, step);
 		bad = checkpoint_save(&shift, &state, &weights.content, NULL, NULL);
 	}
-	if (!child)
+	if (!child) {
+		run_close(&run);
+		free(path);
 		_exit(bad);
+	}
 	bad += waitpid(child, &status, 0) != child || status;
 	for (int step = 1; step <= STEPS; step++) {
 		struct checkpoint_entry entry = {CHECKPOINT_STEP, step};
@@ -626,6 +629,7 @@ static void test_readers(void)
 		status = 0;
 		for (int i = 2; i <= LIVES && !status; i++)
 			status = fixture_live(path, i, i % 5 == 0);
+		free(path);
 		_exit(status);
 	}
 	error_tee(count_line, NULL);

@@ -323,13 +323,16 @@ static int compete(const char *path, bool take_over, int go, int ready, int stay
 		status = shift_claim(&shift, &run, take_over, 0);
 	if (write(ready, &byte, 1) != 1 || read(stay, &byte, 1) < 0)
 		return 1;
-	return status ? status : shift_fence(&shift);
+	if (!status)
+		status = shift_fence(&shift);
+	run_close(&run);
+	return status;
 }
 
 enum { RACERS = 8, ROUNDS = 10 };
 
 /* One race; the number of wrong outcomes: each is "owner", "refused" or "fenced", one is "owner". */
-static int race_once(const char *path, bool take_over)
+static int race_once(char *path, bool take_over)
 {
 	int go[2], ready[2], stay[2], owners = 0, bad = 0;
 	pid_t child[RACERS];
@@ -341,7 +344,9 @@ static int race_once(const char *path, bool take_over)
 		if (!child[i]) {
 			close(go[1]);
 			close(stay[1]);
-			_exit(compete(path, take_over, go[0], ready[1], stay[0]));
+			int code = compete(path, take_over, go[0], ready[1], stay[0]);
+			free(path);
+			_exit(code);
 		}
 	}
 	close(go[1]); /* the start: all read the end of file */
