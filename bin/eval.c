@@ -21,7 +21,7 @@
 struct settings {
 	const char *task, *layout, *truth, *prediction, *list, *crop, *align, *step;
 	double minimum, maximum, scale;
-	bool summary, no_predict, whole;
+	bool summary, no_predict, whole, constant;
 	const char **operands; /* RUN DATASET ... */
 	int count;
 };
@@ -55,8 +55,11 @@ static int print_scores(const struct settings *settings, const struct scores *sc
 
 static int check_directories(const struct settings *settings)
 {
-	if (!settings->layout || !settings->truth || !settings->prediction)
-		return error_set(STATUS_USAGE, "--task depth needs --layout, --truth and --prediction");
+	if (!settings->layout || !settings->truth || (!settings->prediction && !settings->constant))
+		return error_set(STATUS_USAGE,
+			"--task depth needs --layout, --truth and --prediction (or --constant)");
+	if (settings->prediction && settings->constant)
+		return error_set(STATUS_USAGE, "--prediction and --constant exclude each other");
 	if (strcmp(settings->task, "depth") != 0)
 		return error_set(STATUS_USAGE, "--task %s: predictions of others can be scored for depth",
 			settings->task);
@@ -85,6 +88,7 @@ static int score_directories(const struct settings *settings)
 			.benchmark_crop = !settings->whole},
 		.predictions = settings->prediction,
 		.foreign = true,
+		.constant = settings->constant,
 		.align = (enum depth_align)depth_align_find(settings->align),
 	};
 	struct scores scores = {0};
@@ -271,8 +275,10 @@ static int parse(int argc, char **argv, struct settings *settings, bool *done)
 		{"layout", 'l', "LAYOUT", "family of the dataset: plain, nyu or kitti", &settings->layout,
 			OPTION_TEXT},
 		{"truth", 0, "DIR", "directory of the dataset", &settings->truth, OPTION_TEXT},
-		{"prediction", 'p', "DIR", "directory of the predictions", &settings->prediction,
-			OPTION_TEXT},
+		{"prediction", 'p', "DIR", "directory of the predictions, or one file for all samples",
+			&settings->prediction, OPTION_TEXT},
+		{"constant", 0, NULL, "score the constant that fits each image best, to compare with",
+			&settings->constant, OPTION_FLAG},
 		{"list", 0, "FILE", "split list, one sample a line (all samples below --truth)",
 			&settings->list, OPTION_TEXT},
 		{"crop", 0, "CROP", "evaluation crop: eigen, garg or none (none)", &settings->crop,
@@ -300,7 +306,8 @@ static int parse(int argc, char **argv, struct settings *settings, bool *done)
 
 static int check_run(const struct settings *settings)
 {
-	if (settings->layout || settings->truth || settings->prediction || settings->list ||
+	if (settings->layout || settings->truth || settings->prediction || settings->constant ||
+		settings->list ||
 		settings->scale != 0 || settings->minimum != 0 || settings->maximum != 0 || settings->whole ||
 		strcmp(settings->crop, "none") != 0 || strcmp(settings->align, "least-squares") != 0)
 		return error_set(STATUS_USAGE, "options that describe directories need --task depth (a run "

@@ -40,7 +40,8 @@ both() { # TITLE, rows on stdin
 }
 table() {
 	score "" AbsRel delta1
-	eval --baseline constant "$run" | both "the best constant of each image"
+	eval --task depth --layout plain --truth "$NIGHTSHIFT_DEMO_DATA/val" --min 0.1 --max 20 --constant |
+		both "the best constant of each image"
 	for steps in 4 1; do
 		mkconfig "$run" predict.steps=$steps
 		eval "$run" 2>/dev/null | both "this model, $steps sampling step(s)"

@@ -344,3 +344,18 @@ small_set() {
 	run_tool 65 score --layout kitti --truth "$frames/kitti" --prediction kitti
 	one_error '1242x375 pixels where the truth has 1216x352'
 }
+
+@test "baselines: the constant of each image, and one map for all samples" {
+	make-scenes depth -n 3 --size 16x24 rooms
+	run_tool 0 "$ROOT/bin/eval" --task depth --layout plain --truth rooms --constant
+	[ "${#lines[@]}" = 5 ]
+	mkdir one
+	cp rooms/depth/00000.png one
+	constant=$output
+	run_tool 0 "$ROOT/bin/eval" --task depth --layout plain --truth rooms --prediction one/00000.png
+	[ "$(column abs_relative_difference <(printf '%s\n' "$output") | head -n 1)" = 0 ]
+	[ "$(column abs_relative_difference <(printf '%s\n' "$output") | tail -n 1)" != 0 ]
+	[ "$output" != "$constant" ]
+	run_tool 64 "$ROOT/bin/eval" --task depth --layout plain --truth rooms --constant --prediction one
+	one_error exclude
+}

@@ -88,18 +88,31 @@ static int check_size(const char *path, int height, int width, const struct dept
 		truth->width, truth->height);
 }
 
+/* The prediction of one sample, checked against the size of its truth; *prediction is the caller's. */
+static int read_prediction(
+	const struct work *work, const char *path, const struct depth_sample *truth, float **prediction)
+{
+	size_t pixels = (size_t)truth->height * (size_t)truth->width;
+	int height, width, status;
+
+	if (work->score->constant) {
+		*prediction = memory_new(pixels, sizeof **prediction);
+		return *prediction ? STATUS_OK : error_status();
+	}
+	status = depth_prediction_read(path, &height, &width, prediction);
+	return status ? status : check_size(path, height, width, truth);
+}
+
 static int score_prediction(
 	struct work *work, const char *path, const struct depth_sample *truth, double *metrics)
 {
 	size_t pixels = (size_t)truth->height * (size_t)truth->width;
 	float *prediction = NULL;
-	int height, width, status = depth_prediction_read(path, &height, &width, &prediction);
+	int status = read_prediction(work, path, truth, &prediction);
 
-	if (!status)
-		status = check_size(path, height, width, truth);
 	if (!status && depth_align(work->score->align, prediction, truth->depth, truth->mask, pixels,
 			       work->minimum, work->maximum, prediction))
-		status = error_prefix("%s", path);
+		status = error_prefix("%s", path ? path : "constant");
 	if (!status)
 		depth_metrics(prediction, truth->depth, truth->mask, pixels, metrics);
 	free(prediction);
@@ -123,7 +136,7 @@ static int score_sample(void *context, size_t i)
 		return status;
 	if (!memchr(truth.mask, 1, (size_t)truth.height * (size_t)truth.width))
 		work->outcome[i] = OUTCOME_NO_TRUTH;
-	else if (!work->prediction[i])
+	else if (!work->prediction[i] && !work->score->constant)
 		work->outcome[i] = OUTCOME_NO_PREDICTION;
 	else
 		status = score_prediction(work, work->prediction[i], &truth, metrics);
@@ -172,12 +185,28 @@ static void close_work(struct work *work)
 	depth_close(work->data);
 }
 
+/* One map for every sample, such as the mean of a training set. */
+static int use_one_file(struct work *work)
+{
+	for (size_t i = 0; i < depth_count(work->data); i++) {
+		work->prediction[i] = memory_text(work->score->predictions);
+		if (!work->prediction[i])
+			return error_status();
+	}
+	return STATUS_OK;
+}
+
 static int find_predictions(struct work *work)
 {
 	size_t count = depth_count(work->data), missing = 0, first = 0;
 	char *message;
 	int status = STATUS_OK;
 
+	if (work->score->constant)
+		return STATUS_OK;
+	if (work->score->foreign && file_exists(work->score->predictions) &&
+		!file_is_directory(work->score->predictions))
+		return use_one_file(work);
 	if (!file_is_directory(work->score->predictions))
 		return error_set(
 			STATUS_NO_INPUT, "%s: no such directory of predictions", work->score->predictions);
