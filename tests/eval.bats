@@ -353,8 +353,8 @@ small_set() {
 	cp rooms/depth/00000.png one
 	constant=$output
 	run_tool 0 "$ROOT/bin/eval" --task depth --layout plain --truth rooms --prediction one/00000.png
-	[ "$(column abs_relative_difference <(printf '%s\n' "$output") | head -n 1)" = 0 ]
-	[ "$(column abs_relative_difference <(printf '%s\n' "$output") | tail -n 1)" != 0 ]
+	column abs_relative_difference <(printf '%s\n' "$output") |
+		awk 'NR == 1 { own = $1 } END { exit !(own < 1e-5 && $1 > 0.01) }'
 	[ "$output" != "$constant" ]
 	run_tool 64 "$ROOT/bin/eval" --task depth --layout plain --truth rooms --constant --prediction one
 	one_error exclude
