@@ -457,6 +457,8 @@ static void test_keep(void)
 	char *newest = join3(path, "checkpoints/step-00000040", "train.cfg");
 	char *leftover = path_join(path, "checkpoints/.step-00000050.shift-2.host.1.0.partial");
 	char *later = path_join(path, "checkpoints/.step-00000050.shift-99.host.1.0.partial");
+	char *orphan = path_join(path, "checkpoints/step-00000020.phase");
+	write_text(orphan, "");
 	file_make_directory(leftover);
 	file_make_directory(later);
 	flip(newest, 5);
@@ -468,7 +470,9 @@ static void test_keep(void)
 	flip(newest, 5);
 	file_remove_tree(later);
 	check_status(checkpoint_prune(&shift, 1), 0, "retention with a whole newest");
-	check(lists(path, "best step-00000040 weights-00000020 weights-00000030"), "removes the older one");
+	check(lists(path, "best step-00000040 weights-00000020 weights-00000030") && !file_exists(orphan),
+		"removes the older one, and phases without a checkpoint");
+	free(orphan);
 	free(newest);
 	free(leftover);
 	free(later);

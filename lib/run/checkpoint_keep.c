@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "run/checkpoint_parts.h"
 
@@ -56,6 +57,30 @@ static int remove_older(
 	return status;
 }
 
+/* Phase files whose checkpoint is gone: a shift was killed between removing the two. */
+static int remove_orphans(const struct run *run)
+{
+	struct names names = {0};
+	char *directory = run_path(run, "checkpoints");
+	int status = directory && file_exists(directory) ? file_list(directory, &names) : STATUS_OK;
+	for (size_t i = 0; i < names.count && !status; i++) {
+		if (!text_starts(names.name[i], "step-") || !text_ends(names.name[i], ".phase"))
+			continue;
+		char *path = path_join(directory, names.name[i]);
+		char *owner = path ? memory_text(path) : NULL;
+		if (owner)
+			owner[strlen(owner) - strlen(".phase")] = 0;
+		status = owner ? STATUS_OK : error_status();
+		if (!status && !file_exists(owner))
+			status = file_remove(path);
+		free(owner);
+		free(path);
+	}
+	names_release(&names);
+	free(directory);
+	return status;
+}
+
 int checkpoint_prune(const struct shift *shift, int64_t keep)
 {
 	struct checkpoint_entry *entries;
@@ -71,6 +96,8 @@ int checkpoint_prune(const struct shift *shift, int64_t keep)
 		status = shift_sweep(shift, "checkpoints");
 	if (!status && steps > (size_t)keep)
 		status = remove_older(shift, entries, steps, keep);
+	if (!status)
+		status = remove_orphans(shift->run);
 	free(entries);
 	return status;
 }
