@@ -9,6 +9,7 @@ unet.safetensors: for each block and network below, its output, the gradients of
 (names in byte order) a row of 11 numbers about its gradient: elements, root mean square, sum of g_j cos(0.7 j + 0.3)
 over the root of the number of elements, and 8 evenly spaced elements. The network "adam" has losses, gradient norms
 and such rows of the change of every parameter after ten steps.
+embedding: the time embedding of 0, 1, 250, 500 and 999, width 320.
 unet.json: diffusers' configuration of the network with Stable Diffusion 2's sizes and 8 channels in.
 unet.tsv: its tensors: name, shape.
 
@@ -23,6 +24,7 @@ import sys
 
 import torch
 from diffusers import UNet2DConditionModel
+from diffusers.models.embeddings import get_timestep_embedding
 from diffusers.models.resnet import ResnetBlock2D
 from diffusers.models.transformers.transformer_2d import Transformer2DModel
 from diffusers.models.unets.unet_2d_blocks import (CrossAttnDownBlock2D, CrossAttnUpBlock2D, DownBlock2D, UpBlock2D,
@@ -173,6 +175,9 @@ def adam_once(name, clip, dtype):
 
 for name, clip in (("adam", 1e9), ("clipped", 0.1)):
     keep(*(adam_once(name, clip, dtype) for dtype in (torch.float64, torch.float32)))
+# Single precision, as diffusers always computes it.
+results["embedding"] = get_timestep_embedding(torch.tensor([0.0, 1.0, 250.0, 500.0, 999.0]), 320, flip_sin_to_cos=True,
+                                              downscale_freq_shift=0)
 save_file(results, os.path.join(here, "unet.safetensors"))
 
 with torch.device("meta"):
