@@ -124,7 +124,9 @@ int main(int argc, char **argv)
 	int status;
 
 	signals_block();
+	signals_ignore_pipe();
 	error_program(argv[0]);
+	reserve_streams();
 	settings.names = calloc((size_t)argc + 1, sizeof(*settings.names));
 	if (!settings.names)
 		return error_print(error_set(STATUS_FAILURE, "out of memory"));

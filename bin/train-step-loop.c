@@ -265,7 +265,9 @@ int main(int argc, char **argv)
 	int status;
 
 	signals_block();
+	signals_ignore_pipe();
 	error_program(argv[0]);
+	reserve_streams();
 	clock_seconds();
 	status = parse(argc, argv, &work.settings, &path, &done);
 	if (status || done)

@@ -2,6 +2,7 @@
 #include "base/error.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static char program_name[64] = "nightshift";
 static struct {
 	void (*line)(const char *text, void *context);
 	void *context;
-} tee;
+} listener;
 
 static bool redrawn_line;
 
@@ -140,8 +141,8 @@ static void print_line(const char *kind, const char *text)
 	size_t room = sizeof line - strlen(wipe);
 	snprintf(start, room - 1, "%s: %s%s", program_name, kind, text);
 	replace_controls(start);
-	if (tee.line)
-		tee.line(start, tee.context);
+	if (listener.line)
+		listener.line(start, listener.context);
 	if (redrawn_line) {
 		memcpy(line, wipe, strlen(wipe));
 		start = line;
@@ -185,8 +186,17 @@ void note(const char *format, ...)
 
 void error_tee(void (*line)(const char *text, void *context), void *context)
 {
-	tee.line = line;
-	tee.context = context;
+	listener.line = line;
+	listener.context = context;
+}
+
+void reserve_streams(void)
+{
+	/* The wrong way round on purpose: using the stream fails with EBADF, as if it were still closed. */
+	static const int flags[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+	for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++)
+		if (fcntl(i, F_GETFD) < 0 && errno == EBADF && open("/dev/null", flags[i]) < 0)
+			return;
 }
 
 int close_stdout(int status)

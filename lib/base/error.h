@@ -52,6 +52,9 @@ void error_tee(void (*line)(const char *text, void *context), void *context);
 /* True while a line that will be redrawn stands on the terminal: what is printed next wipes it first. */
 void error_redrawn_line(bool stands);
 
+/* Called before any file is opened: where descriptor 0, 1 or 2 is closed ("2>&-"), something that can be neither read nor
+ * written by the program takes the place, so that no file gets the number and messages end up in it. */
+void reserve_streams(void);
 /* Flushes and closes stdout; a full disk or closed pipe becomes an error instead of silence. Last call of main():
  * returns `status`, or STATUS_IO when stdout could not be written. */
 int close_stdout(int status);

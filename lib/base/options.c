@@ -199,7 +199,11 @@ int options_parse(
 	while (cursor.next < argc && !asked_help && !asked_version) {
 		const char *word = argv[cursor.next++];
 		int status = STATUS_OK;
-		if (ended || word[0] != '-' || !word[1])
+		if (!*word)
+			status = error_set(STATUS_USAGE,
+				"word %d of the command line is empty; is a variable of the script not set?",
+				cursor.next - 1);
+		else if (ended || word[0] != '-' || !word[1])
 			operands[(*count)++] = word;
 		else if (!strcmp(word, "--"))
 			ended = true;

@@ -45,6 +45,11 @@ int signals_install(void)
 	return STATUS_OK;
 }
 
+void signals_ignore_pipe(void)
+{
+	signal(SIGPIPE, SIG_IGN);
+}
+
 enum signals_notice signals_notice(void)
 {
 	return seen_term ? NOTICE_TERM : seen_usr2 ? NOTICE_USR2 : NOTICE_NONE;

@@ -3,8 +3,9 @@
  *
  * signals_block() is the first line of main(): it blocks USR2 and TERM, so that nothing is lost before the handler
  * stands; threads started meanwhile inherit the blocked mask and stay out of it. signals_install() sets the handlers
- * (unconditionally: an inherited "ignore" is overridden), ignores SIGCONT and SIGPIPE stays at its default, and unblocks
- * in the calling thread. The handler only sets flags.
+ * (unconditionally: an inherited "ignore" is overridden), ignores SIGCONT, and unblocks in the calling thread. The
+ * handler only sets flags. SIGPIPE stays at its default, which is right for a program whose output is read; one that
+ * only reports on its work calls signals_ignore_pipe() and goes on without a reader.
  */
 #ifndef NIGHTSHIFT_BASE_SIGNALS_H
 #define NIGHTSHIFT_BASE_SIGNALS_H
@@ -19,6 +20,7 @@ enum signals_notice {
 
 void signals_block(void);
 int signals_install(void);
+void signals_ignore_pipe(void);
 enum signals_notice signals_notice(void); /* the most urgent one seen */
 double signals_notice_time(void);         /* clock_seconds() at which that one was first noticed */
 
