@@ -17,16 +17,6 @@ struct trial {
 	double tolerance; /* of the largest element; 0: 2e-6 */
 };
 
-static double random_value(uint64_t *state)
-{
-	double sum = 0;
-	for (int i = 0; i < 4; i++) {
-		*state = *state * 6364136223846793005u + 1442695040888963407u;
-		sum += (double)(*state >> 11) * 0x1p-53;
-	}
-	return (sum - 2) * 1.7; /* near normal, deviation 1 */
-}
-
 static void tensor_set(struct tensor *tensor, const int64_t *dim)
 {
 	tensor->type = TENSOR_F32;
@@ -431,6 +421,69 @@ static void test_adding(const char *isa)
 	}
 }
 
+/* ---- hard cases ---- */
+
+/* A mean a thousand times the deviation. */
+static void test_large_mean(struct device *device)
+{
+	const struct trial trial = {"group norm of a large mean", NORM(OP_GROUP_NORM, 2, ACTIVATION_NONE),
+		{{2, 9, 7, 20}, {20}, {20}}, {{2, 9, 7, 20}, {2, 2}, {2, 2}}};
+	struct bench b;
+	int output;
+	bench_init(&b, &trial);
+	for (size_t i = 0; i < b.in[0].elements; i++)
+		b.x[0][i] = 1000 + b.x[0][i];
+	for (int i = 0; i < NODE_OUTPUTS; i++)
+		memset(b.expected[i], 0, b.out[i].elements * sizeof(double));
+	bench_expect(&b);
+	check(bench_run(&b, device) && bench_error(&b, &output) < 3e-4, "group norm of a large mean");
+	bench_release(&b);
+}
+
+/* Scores of thousands: one key takes all, nothing overflows. */
+static void test_large_scores(struct device *device)
+{
+	const struct trial trial = {"attention with large scores", ATTENTION(OP_ATTENTION, 1),
+		{{1, 70, 16}, {1, 300, 16}, {1, 300, 16}}, {{1, 70, 16}, {1, 1, 70}}};
+	struct bench b;
+	int output;
+	bench_init(&b, &trial);
+	for (size_t i = 0; i < b.in[1].elements; i++)
+		b.x[1][i] *= 40; /* the definition in double holds out to 700 */
+	for (int i = 0; i < 2; i++)
+		memset(b.expected[i], 0, b.out[i].elements * sizeof(double));
+	bench_expect(&b);
+	check(bench_run(&b, device) && bench_error(&b, &output) < 1e-4, "attention with large scores");
+	for (size_t i = 0; i < b.in[1].elements; i++)
+		b.x[1][i] *= 1000;
+	bool finite = bench_run(&b, device);
+	for (size_t i = 0; i < b.out[0].elements; i++)
+		finite = finite && isfinite(b.y[0][i]) && fabs(b.y[0][i]) < 10;
+	check(finite, "attention with scores of a hundred thousand stays finite");
+	bench_release(&b);
+}
+
+/* Nothing selected: loss 0 and gradient 0. */
+static void test_empty_mask(struct device *device)
+{
+	const struct trial trials_of_none[] = {
+		{"loss", SIMPLE(OP_MASKED_MSE, 0), {{2, 3, 4, 2}, {2, 3, 4, 2}, {2, 3, 4}}, {{1}, {1}}},
+		{"gradient", SIMPLE(OP_MASKED_MSE_BACKWARD, 0), {{2, 3, 4, 2}, {2, 3, 4, 2}, {2, 3, 4}, {1}},
+			{{2, 3, 4, 2}}}};
+	for (int k = 0; k < 2; k++) {
+		struct bench b;
+		bench_init(&b, &trials_of_none[k]);
+		memset(b.x[2], 0, b.in[2].bytes);
+		if (k == 1)
+			b.x[3][0] = 0;
+		bool zero = bench_run(&b, device);
+		for (size_t i = 0; i < b.out[0].elements; i++)
+			zero = zero && b.y[0][i] == 0;
+		check(zero, k ? "gradient is 0 where all is masked" : "loss is 0 where all is masked");
+		bench_release(&b);
+	}
+}
+
 static const char *const isas[] = {"plain", "avx2", "avx512"};
 
 static void test_operations(void)
@@ -444,6 +497,9 @@ static void test_operations(void)
 			continue;
 		}
 		check_text(device->backend->isa(device), isas[k], "the instruction set asked for is used");
+		test_large_mean(device);
+		test_large_scores(device);
+		test_empty_mask(device);
 		device->backend->close(device);
 		for (size_t i = 0; i < sizeof trials / sizeof *trials; i++)
 			run_trial(&trials[i], isas[k]);

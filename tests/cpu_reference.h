@@ -11,6 +11,16 @@
 
 #include "graph/operation.h"
 
+__attribute__((unused)) static double random_value(uint64_t *state)
+{
+	double sum = 0;
+	for (int i = 0; i < 4; i++) {
+		*state = *state * 6364136223846793005u + 1442695040888963407u;
+		sum += (double)(*state >> 11) * 0x1p-53;
+	}
+	return (sum - 2) * 1.7; /* near normal, deviation 1 */
+}
+
 struct reference_call {
 	const struct node *node;
 	const struct tensor *in[NODE_INPUTS], *out[NODE_OUTPUTS];
@@ -378,7 +388,7 @@ static void reference_timestep(const struct reference_call *r)
 	}
 }
 
-static void reference_run(const struct reference_call *r)
+__attribute__((unused)) static void reference_run(const struct reference_call *r)
 {
 	const enum operation operation = r->node->operation;
 	switch (operation) {

@@ -101,8 +101,7 @@ INLINE vector norm_inner_gradient(vector x, vector scale, vector shift, vector d
 {
 	if (!silu)
 		return dy;
-	vector z = fused(x, scale, shift), s = vector_sigmoid(z);
-	return dy * (s * (1.0f + z * (1.0f - s)));
+	return dy * vector_silu_slope(fused(x, scale, shift));
 }
 
 /* `few` positions of a vector of channels; g is kept in `keep` unless that is NULL. */

@@ -25,14 +25,12 @@ INLINE vector activation_slope(enum activation kind, vector x)
 	case ACTIVATION_RELU:
 		return choose(x > 0.0f, splat(1.0f), splat(0.0f));
 	case ACTIVATION_SILU:
-		s = vector_sigmoid(x);
-		return s * (1.0f + x * (1.0f - s));
+		return vector_silu_slope(x);
 	case ACTIVATION_GELU:
 		s = vector_normal(x, &density);
 		return s + x * density;
 	case ACTIVATION_SIGMOID:
-		s = vector_sigmoid(x);
-		return s * (1.0f - s);
+		return vector_sigmoid_slope(x);
 	default:
 		return splat(1.0f);
 	}

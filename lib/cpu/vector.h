@@ -148,6 +148,19 @@ INLINE vector vector_sigmoid(vector x)
 	return 1.0f / (1.0f + vector_exp(-x));
 }
 
+/* Derivatives of the logistic function s, and of x s (SiLU). 1 - s is computed as s e^-x, without cancellation. */
+INLINE vector vector_sigmoid_slope(vector x)
+{
+	vector e = vector_exp(-x), s = 1.0f / (1.0f + e);
+	return s * (e * s);
+}
+
+INLINE vector vector_silu_slope(vector x)
+{
+	vector e = vector_exp(-x), s = 1.0f / (1.0f + e);
+	return s * fused(x, e * s, splat(1.0f));
+}
+
 /* The distribution function of the standard normal and its density, by erfc(u) = e^(-u^2) t P(t), t = 1/(1 + 0.4 u);
  * P fitted to 1.2e-8 relative; absolute error of the distribution about 1e-7. */
 INLINE vector vector_normal(vector x, vector *density)

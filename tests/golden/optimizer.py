@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""Makes optimizer.tsv: parameters after steps of torch.optim.Adam and SGD, for tests/cpu.c.
+
+Parameter i starts at sin(1 + i), its gradient at step s is sin(3 + 0.7 i + 1.3 s) * 10 ** (i % 5 - 3), all float32; the
+learning rate of step s is 0.01 * s.
+"""
+import os
+
+import numpy as np
+import torch
+
+COUNT, STEPS = 37, 6
+os.chdir(os.path.dirname(os.path.abspath(__file__)))
+
+
+def gradient(step):
+    i = np.arange(COUNT)
+    return torch.from_numpy((np.sin(3 + 0.7 * i + 1.3 * step) * 10.0 ** (i % 5 - 3)).astype(np.float32))
+
+
+def run(make):
+    value = torch.nn.Parameter(torch.from_numpy(np.sin(1.0 + np.arange(COUNT)).astype(np.float32)))
+    optimizer, rows = make([value]), []
+    for step in range(1, STEPS + 1):
+        optimizer.param_groups[0]["lr"] = 0.01 * step
+        value.grad = gradient(step)
+        optimizer.step()
+        rows.append(value.detach().numpy().copy())
+    return rows
+
+
+with open("optimizer.tsv", "w", encoding="utf-8") as file:
+    file.write("#optimizer\tstep\tvalues...\n")
+    for name, make in (("adam", lambda p: torch.optim.Adam(p, betas=(0.9, 0.999), eps=1e-8, foreach=False)),
+                       ("sgd", lambda p: torch.optim.SGD(p, lr=0, momentum=0, foreach=False)),
+                       ("momentum", lambda p: torch.optim.SGD(p, lr=0, momentum=0.9, foreach=False))):
+        for step, row in enumerate(run(make), 1):
+            file.write("\t".join([name, str(step)] + ["%.9g" % v for v in row]) + "\n")
