@@ -113,6 +113,7 @@ life_begin() {
 	words=("${@:2}")
 	run=$(expand "$run")
 	[ "${run#/}" != "$run" ] || run=$submitted/$run
+	run=$(realpath -m "$run")
 	# A job whose directory is missing on the node is started in /tmp: better nothing than a run in the wrong place.
 	[ -d "$submitted" ] || { say "$submitted: the submit directory is missing on $host; exit 66"; exit 66; }
 	[ -x "$(tool train-step-loop)" ] || { say "$(tool train-step-loop): is missing; run make in $home, or set NIGHTSHIFT_HOME; exit 69"; exit 69; }

@@ -13,10 +13,7 @@ export NIGHTSHIFT_HOME=$home
 [ $# -ge 1 ] || { echo 'usage: slurm/pipeline.sh RUN [PRESET|key=value ...] [-- SBATCH-OPTION ...]' >&2 && exit 64; }
 
 "$home/slurm/submit" --check depth "$@" || exit
-case $1 in
-/*) run=$1 ;;
-*) run=$PWD/$1 ;;
-esac
+run=$(realpath -m "$1")
 while [ $# -gt 0 ] && [ "$1" != -- ]; do shift; done
 [ $# -eq 0 ] || shift
 
