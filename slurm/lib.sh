@@ -216,9 +216,12 @@ current_shift() {
 # "JOB RESTART" of a claim.
 claim_of() { awk '$1 == "job" { job = $2 } $1 == "restart" { restart = $2 } END { print job, restart }' "$run/shifts/$1" 2>/dev/null; }
 
+# A value of the file that the trainer leaves at the end.
+done_field() { awk -v key="$1" '$1 == key { print $2 }' "$run/done" 2>/dev/null; }
+
 run_is_done() {
 	local done_step steps
-	done_step=$(awk '$1 == "step" { print $2 }' "$run/done" 2>/dev/null)
+	done_step=$(done_field step)
 	steps=$(config train.steps)
 	[ -n "$done_step" ] && [ -n "$steps" ] && [ "$done_step" -ge "$steps" ]
 }
@@ -359,22 +362,32 @@ next_life() {
 	life_start
 }
 
+# Whether each data group is scored, with the weights that the run ended with and not with earlier ones.
+is_scored() {
+	local group
+	for group in $(test_groups); do
+		grep -q "^# $group: .*digest ${1:-[0-9a-f]*} " "$run/eval/$group.tsv" 2>/dev/null || return 1
+	done
+}
+
 # Scores the run, once it is done. Exits unless it was cut short.
 life_evaluate() {
-	local group digest missing=''
+	local step=() digest
 	[ "${NIGHTSHIFT_EVALUATE:-yes}" != no ] || exit 0
 	[ -n "$(test_groups)" ] || { say "done; the configuration has no data.test to evaluate"; exit 0; }
-	run_step one eval --summary "$run"
-	if [ "$status" -eq 0 ]; then
-		digest=$(awk '$1 == "digest" { print $2 }' "$run/done" 2>/dev/null)
-		for group in $(test_groups); do # of these weights, not left over from earlier ones
-			grep -q "^# $group: .*digest ${digest:-[0-9a-f]*} " "$run/eval/$group.tsv" 2>/dev/null || missing=$group
-		done
-		[ -n "$missing" ] || exit 0
-	elif [ "$status" -ne 75 ]; then
-		give_up "$status" "eval failed with status $status"
+	digest=$(done_field digest)
+	[ -z "$digest" ] || step=(--step "$(done_field step)") # a zombie may have published a later one
+	run_step one eval --summary ${step[@]+"${step[@]}"} "$run"
+	case $status in
+	0) ! is_scored "$digest" || exit 0 ;;
+	75) ;;
+	*) give_up "$status" "eval failed with status $status" ;;
+	esac
+	if [ "$status" -eq 75 ] || [ -n "$node_failure" ]; then
+		next_life 75 "eval was cut short" excused
+	else
+		next_life - "eval ended with 0, but $run/eval does not hold its scores" fruitless
 	fi
-	next_life 75 "eval was cut short" excused
 }
 
 # What the script of the whole run does next.
