@@ -307,9 +307,9 @@ static int parse(int argc, char **argv, struct settings *settings, bool *done)
 static int check_run(const struct settings *settings)
 {
 	if (settings->layout || settings->truth || settings->prediction || settings->constant ||
-		settings->list ||
-		settings->scale != 0 || settings->minimum != 0 || settings->maximum != 0 || settings->whole ||
-		strcmp(settings->crop, "none") != 0 || strcmp(settings->align, "least-squares") != 0)
+		settings->list || settings->scale != 0 || settings->minimum != 0 || settings->maximum != 0 ||
+		settings->whole || strcmp(settings->crop, "none") != 0 ||
+		strcmp(settings->align, "least-squares") != 0)
 		return error_set(STATUS_USAGE, "options that describe directories need --task depth (a run "
 					       "has these in its configuration)");
 	if (settings->count < 1)

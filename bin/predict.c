@@ -23,9 +23,10 @@ struct settings {
 static int parse(int argc, char **argv, struct settings *settings, bool *done)
 {
 	const struct option_row rows[] = {
-		{"step", 's', "N|best", "weights of that step, or the best ones [the newest]", &settings->step, OPTION_TEXT}, {0}};
-	const struct program program = {
-		.name = "predict",
+		{"step", 's', "N|best", "weights of that step, or the best ones [the newest]",
+			&settings->step, OPTION_TEXT},
+		{0}};
+	const struct program program = {.name = "predict",
 		.synopsis = "[--step N|best] RUN [DATASET ...]",
 		.purpose = "write a run's predictions into RUN/predictions/DATASET",
 		.rows = rows};
@@ -37,8 +38,8 @@ static int parse(int argc, char **argv, struct settings *settings, bool *done)
 }
 
 /* Predicts the samples of one set; those whose files are whole already are passed over. */
-static int predict_set(const struct task_kind *kind, struct task_predictor *predictor, size_t set, const struct run *run,
-	const struct predictions_info *info, bool skip_bad)
+static int predict_set(const struct task_kind *kind, struct task_predictor *predictor, size_t set,
+	const struct run *run, const struct predictions_info *info, bool skip_bad)
 {
 	const char *name = kind->predictor_set(predictor, set);
 	int64_t count = kind->predictor_samples(predictor, set);
@@ -49,7 +50,8 @@ static int predict_set(const struct task_kind *kind, struct task_predictor *pred
 	progress_start(&progress, name);
 	for (int64_t i = 0; i < count && !status; i++) {
 		if (signals_notice() != NOTICE_NONE) {
-			status = error_set(STATUS_AGAIN, "%s: left after %lld of %lld samples", name, (long long)i, (long long)count);
+			status = error_set(STATUS_AGAIN, "%s: left after %lld of %lld samples", name,
+				(long long)i, (long long)count);
 			break;
 		}
 		status = kind->predict(predictor, set, i, directory);
@@ -58,7 +60,8 @@ static int predict_set(const struct task_kind *kind, struct task_predictor *pred
 			status = 0;
 		}
 		if (progress_due(&progress))
-			progress_show(&progress, "%s: %lld of %lld samples", name, (long long)i + 1, (long long)count);
+			progress_show(&progress, "%s: %lld of %lld samples", name, (long long)i + 1,
+				(long long)count);
 	}
 	progress_end(&progress);
 	free(directory);
@@ -77,8 +80,9 @@ static int predict_all(const struct run *run, const struct task_kind *kind, stru
 	for (size_t set = 0; set < predictor->sets && !status; set++) {
 		status = predict_set(kind, predictor, set, run, &info, skip_bad);
 		if (!status)
-			note("%s: predictions of step %lld in %s/predictions/%s", kind->predictor_set(predictor, set),
-				(long long)info.step, run->path, kind->predictor_set(predictor, set));
+			note("%s: predictions of step %lld in %s/predictions/%s",
+				kind->predictor_set(predictor, set), (long long)info.step, run->path,
+				kind->predictor_set(predictor, set));
 	}
 	free(settings);
 	return status;
@@ -100,7 +104,8 @@ static int work(const struct settings *settings)
 	if (!status && !(kind = task_find(config_text(run.config, "task"))))
 		status = error_status();
 	if (!status)
-		status = kind->predictor_open(&run, platform.device, settings->names + 1, settings->count - 1, &predictor);
+		status = kind->predictor_open(
+			&run, platform.device, settings->names + 1, settings->count - 1, &predictor);
 	if (!status)
 		status = kind->predictor_prepare(&predictor);
 	if (!status)

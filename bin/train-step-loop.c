@@ -40,16 +40,22 @@ struct work {
 static int parse(int argc, char **argv, struct settings *settings, const char **path, bool *done)
 {
 	const struct option_row rows[] = {
-		{"dry-run", 'n', NULL, "say what the run needs and whether it fits; train nothing", &settings->dry_run, OPTION_FLAG},
-		{"exit-after", 0, "TIME", "leave in time for this long after the start (55m)", &settings->exit_after, OPTION_SECONDS},
-		{"until", 0, "TIME", "leave in time for this moment (07:30, 2026-01-31T07:30)", &settings->until, OPTION_TEXT},
-		{"notice", 0, "SECONDS", "what remains after USR2 where the end is unknown [60]", &settings->notice, OPTION_SECONDS},
-		{"take-over", 0, NULL, "own the run although its owner seems to be alive", &settings->take_over, OPTION_FLAG},
-		{"same-bits", 0, NULL, "refuse (69) to go on where the first shift's bits cannot be kept", &settings->same_bits, OPTION_FLAG},
+		{"dry-run", 'n', NULL, "say what the run needs and whether it fits; train nothing",
+			&settings->dry_run, OPTION_FLAG},
+		{"exit-after", 0, "TIME", "leave in time for this long after the start (55m)",
+			&settings->exit_after, OPTION_SECONDS},
+		{"until", 0, "TIME", "leave in time for this moment (07:30, 2026-01-31T07:30)",
+			&settings->until, OPTION_TEXT},
+		{"notice", 0, "SECONDS", "what remains after USR2 where the end is unknown [60]",
+			&settings->notice, OPTION_SECONDS},
+		{"take-over", 0, NULL, "own the run although its owner seems to be alive",
+			&settings->take_over, OPTION_FLAG},
+		{"same-bits", 0, NULL, "refuse (69) to go on where the first shift's bits cannot be kept",
+			&settings->same_bits, OPTION_FLAG},
 		{0}};
-	const struct program program = {
-		.name = "train-step-loop",
-		.synopsis = "[--dry-run] [--exit-after TIME] [--until TIME] [--notice SECONDS] [--take-over] [--same-bits] RUN",
+	const struct program program = {.name = "train-step-loop",
+		.synopsis = "[--dry-run] [--exit-after TIME] [--until TIME] [--notice SECONDS] [--take-over] "
+			    "[--same-bits] RUN",
 		.purpose = "train a run: resume, step, log, checkpoint, validate, leave in time",
 		.rows = rows};
 	const char **operands = calloc((size_t)argc + 1, sizeof(*operands));
@@ -63,16 +69,19 @@ static int parse(int argc, char **argv, struct settings *settings, const char **
 	free(operands);
 	if (status || *done)
 		return status;
-	return count == 1 ? 0 : error_set(STATUS_USAGE, "one RUN is needed, %d were given; see --help", count);
+	return count == 1 ? 0
+			  : error_set(STATUS_USAGE, "one RUN is needed, %d were given; see --help", count);
 }
 
 static int leave_options(const struct work *work, struct leave_options *options)
 {
-	*options = (struct leave_options){.exit_after = work->settings.exit_after, .notice = work->settings.notice};
+	*options = (struct leave_options){
+		.exit_after = work->settings.exit_after, .notice = work->settings.notice};
 	if (getenv("SLURM_JOB_ID"))
 		options->job = work->shift.identity.job;
 	if (work->settings.until && clock_parse(work->settings.until, &options->until))
-		return error_set(STATUS_USAGE, "--until %s: not a time (07:30, 2026-01-31T07:30)", work->settings.until);
+		return error_set(STATUS_USAGE, "--until %s: not a time (07:30, 2026-01-31T07:30)",
+			work->settings.until);
 	return 0;
 }
 
@@ -138,7 +147,8 @@ static int open_training(struct work *work)
 	if (status)
 		return status;
 	work->kind = task_find(config_text(work->run.config, "task"));
-	return work->kind ? work->kind->training_open(&work->run, work->platform.device, &work->training) : error_status();
+	return work->kind ? work->kind->training_open(&work->run, work->platform.device, &work->training)
+			  : error_status();
 }
 
 static int dry_run(struct work *work)
@@ -176,8 +186,8 @@ static int train(struct work *work)
 	if (!status)
 		status = platform_record(&work->run, &work->platform);
 	if (!status && work->training.missing)
-		status = error_set(STATUS_NO_INPUT, "%zu data files are missing, the first is %s", work->training.missing,
-			work->training.first_missing);
+		status = error_set(STATUS_NO_INPUT, "%zu data files are missing, the first is %s",
+			work->training.missing, work->training.first_missing);
 	if (!status)
 		status = work->kind->training_prepare(&work->training);
 	if (!status)
@@ -219,7 +229,8 @@ static int work_shift(struct work *work)
 	if (status)
 		return refused(work, status);
 	if (already) {
-		note("%s: all %lld steps are done", work->run.path, (long long)config_integer(work->run.config, "train.steps"));
+		note("%s: all %lld steps are done", work->run.path,
+			(long long)config_integer(work->run.config, "train.steps"));
 		return 0;
 	}
 	leave_init(&work->leave, &options);

@@ -11,7 +11,7 @@ struct slot {
 	int64_t number; /* batch it holds or is being made for; -1: free */
 	bool ready;
 	int status;
-	char *message;  /* of a failure, owned */
+	char *message; /* of a failure, owned */
 };
 
 struct loader {
@@ -130,7 +130,8 @@ int loader_next(struct loader *loader, int64_t number, int *place, double *waite
 	}
 	while (slot->number != number || !slot->ready)
 		pthread_cond_wait(&loader->changed, &loader->lock);
-	status = slot->status ? error_set(slot->status, "%s", slot->message ? slot->message : "out of memory") : 0;
+	status = slot->status ? error_set(slot->status, "%s", slot->message ? slot->message : "out of memory")
+			      : 0;
 	pthread_mutex_unlock(&loader->lock);
 	*waited = clock_seconds() - begin;
 	return status;

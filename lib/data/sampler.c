@@ -24,7 +24,8 @@ static void apportion(struct sampler *sampler, const double *weight, double tota
 		int best = 0;
 
 		for (int g = 1; g < sampler->groups; g++)
-			if (given < SAMPLER_BLOCK ? rest[g] > rest[best] : sampler->share[g] > sampler->share[best])
+			if (given < SAMPLER_BLOCK ? rest[g] > rest[best]
+						  : sampler->share[g] > sampler->share[best])
 				best = g;
 		if (given < SAMPLER_BLOCK) {
 			sampler->share[best]++;
@@ -37,14 +38,15 @@ static void apportion(struct sampler *sampler, const double *weight, double tota
 	}
 }
 
-int sampler_init(struct sampler *sampler, uint64_t seed, int groups, const uint64_t *count, const double *weight,
-	int64_t micro)
+int sampler_init(struct sampler *sampler, uint64_t seed, int groups, const uint64_t *count,
+	const double *weight, int64_t micro)
 {
 	double total = 0;
 
 	memset(sampler, 0, sizeof(*sampler));
 	if (groups < 1 || groups > SAMPLER_GROUPS)
-		return error_set(STATUS_CONFIG, "data.train has %d groups, 1 to %d are possible", groups, SAMPLER_GROUPS);
+		return error_set(STATUS_CONFIG, "data.train has %d groups, 1 to %d are possible", groups,
+			SAMPLER_GROUPS);
 	for (int g = 0; g < groups; g++) {
 		if (count[g] == 0)
 			return error_set(STATUS_CONFIG, "data.train: group %d has no samples", g);
@@ -68,7 +70,8 @@ static uint64_t locate(const struct sampler *sampler, int64_t m, int *group)
 {
 	uint64_t block = (uint64_t)m / SAMPLER_BLOCK;
 	uint64_t place = sampler->groups == 1 ? (uint64_t)m % SAMPLER_BLOCK
-					      : random_permute(sampler->blocks, block, (uint64_t)m % SAMPLER_BLOCK, SAMPLER_BLOCK);
+					      : random_permute(sampler->blocks, block,
+							(uint64_t)m % SAMPLER_BLOCK, SAMPLER_BLOCK);
 
 	*group = 0;
 	while (place >= sampler->share[*group])
@@ -92,7 +95,8 @@ uint64_t sampler_index(const struct sampler *sampler, int64_t m, int64_t slot, i
 	struct random passes = sampler->passes;
 
 	if (attempt > 0)
-		return random_below(sampler->replacements, (uint64_t)m, (uint32_t)slot, (uint32_t)attempt, count);
+		return random_below(
+			sampler->replacements, (uint64_t)m, (uint32_t)slot, (uint32_t)attempt, count);
 	passes.key[1] ^= (uint32_t)group; /* each group has its own order */
 	return random_permute(passes, draw / count, draw % count, count);
 }

@@ -19,13 +19,14 @@
 struct sampler {
 	struct random blocks, passes, replacements;
 	int groups;
-	int64_t micro;                   /* samples a micro-batch */
-	uint64_t count[SAMPLER_GROUPS];  /* samples of each group */
-	uint64_t share[SAMPLER_GROUPS];  /* micro-batches of each group in a block; they add up to SAMPLER_BLOCK */
+	int64_t micro;                  /* samples a micro-batch */
+	uint64_t count[SAMPLER_GROUPS]; /* samples of each group */
+	uint64_t share
+		[SAMPLER_GROUPS]; /* micro-batches of each group in a block; they add up to SAMPLER_BLOCK */
 };
 /* weights need not add up to 1. STATUS_CONFIG: no group, more than SAMPLER_GROUPS, an empty group, no positive weight. */
-int sampler_init(struct sampler *sampler, uint64_t seed, int groups, const uint64_t *count, const double *weight,
-	int64_t micro);
+int sampler_init(struct sampler *sampler, uint64_t seed, int groups, const uint64_t *count,
+	const double *weight, int64_t micro);
 /* The group of global micro-batch m. */
 int sampler_group(const struct sampler *sampler, int64_t m);
 /* The sample in its `slot`; attempt 0, or 1, 2, ... for the replacement of a bad sample. */

@@ -115,7 +115,8 @@ int stage_entry_open(struct stage_entry *entry, const char *scratch, const char 
 	char *cache = NULL;
 	/* Not made: where a scratch disk is not mounted, its mount point's disk is the wrong place. */
 	if (!file_is_directory(scratch)) {
-		error_set(STATUS_CANNOT_CREATE, "%s: no such directory to stage to; make it, or choose another with --to", scratch);
+		error_set(STATUS_CANNOT_CREATE,
+			"%s: no such directory to stage to; make it, or choose another with --to", scratch);
 		goto failed;
 	}
 	cache = cache_path(scratch);

@@ -4,7 +4,8 @@
 
 #include "task/task.h"
 
-extern const struct task_kind depth_kind; /* task.c's row; its parts are depth_train.c, depth_predict.c, depth_score.c */
+extern const struct task_kind
+	depth_kind; /* task.c's row; its parts are depth_train.c, depth_predict.c, depth_score.c */
 
 int depth_training_open(const struct run *run, struct device *device, struct task_training *training);
 int depth_training_prepare(struct task_training *training);
@@ -17,11 +18,13 @@ int depth_predictor_prepare(struct task_predictor *predictor);
 const char *depth_predictor_set(const struct task_predictor *predictor, size_t set);
 int64_t depth_predictor_samples(const struct task_predictor *predictor, size_t set);
 char *depth_predictor_settings(const struct run *run);
-int depth_predictor_predict(struct task_predictor *predictor, size_t set, int64_t sample, const char *directory);
+int depth_predictor_predict(
+	struct task_predictor *predictor, size_t set, int64_t sample, const char *directory);
 void depth_predictor_close(struct task_predictor *predictor);
 
-int depth_group_score(const struct run *run, const char *list, size_t group, const char *directory, struct scores *scores);
-int depth_group_missing(const struct run *run, const char *list, size_t group, const char *directory, size_t *count,
-	char **first);
+int depth_group_score(
+	const struct run *run, const char *list, size_t group, const char *directory, struct scores *scores);
+int depth_group_missing(const struct run *run, const char *list, size_t group, const char *directory,
+	size_t *count, char **first);
 
 #endif

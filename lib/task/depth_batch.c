@@ -23,9 +23,9 @@ struct depth_batches {
 	bool original_holes, original_resize, masked, skip;
 	struct encoded *cache[SAMPLER_GROUPS]; /* 2 a sample: as it is, flipped */
 	uint64_t cached, cache_limit;
-	pthread_mutex_t lock;                  /* of the cache and `named` */
-	unsigned char *named[SAMPLER_GROUPS];  /* bad samples that were reported */
-	struct depth_micro *micro;             /* the loader's slots */
+	pthread_mutex_t lock;                 /* of the cache and `named` */
+	unsigned char *named[SAMPLER_GROUPS]; /* bad samples that were reported */
+	struct depth_micro *micro;            /* the loader's slots */
 	int slots;
 	struct loader *loader;
 };
@@ -49,12 +49,14 @@ static void pool_mask(const uint8_t *mask, int height, int width, int factor, fl
 
 			for (int dy = 0; dy < factor; dy++)
 				for (int dx = 0; dx < factor; dx++)
-					valid &= mask[(size_t)(y + dy) * (size_t)width + (size_t)(x + dx)] != 0;
+					valid &= mask[(size_t)(y + dy) * (size_t)width + (size_t)(x + dx)] !=
+						 0;
 			*out++ = (float)valid;
 		}
 }
 
-static int encode_images(const struct depth_batches *batches, const struct depth_sample *sample, struct encoded *out)
+static int encode_images(
+	const struct depth_batches *batches, const struct depth_sample *sample, struct encoded *out)
 {
 	const struct latent_codec *codec = batches->model->codec;
 	size_t pixels = (size_t)sample->height * (size_t)sample->width;
@@ -74,7 +76,8 @@ static int encode_images(const struct depth_batches *batches, const struct depth
 }
 
 /* Reads, flips, normalises at full resolution, resizes and encodes. */
-static int encode_sample(const struct depth_batches *batches, int group, uint64_t index, bool flip, struct encoded *out)
+static int encode_sample(
+	const struct depth_batches *batches, int group, uint64_t index, bool flip, struct encoded *out)
 {
 	const struct depth_set *set = &batches->set[group];
 	struct depth_sample sample = {0};
@@ -84,8 +87,8 @@ static int encode_sample(const struct depth_batches *batches, int group, uint64_
 		return status;
 	if (flip)
 		depth_sample_flip(&sample);
-	status = depth_normalise(sample.depth, sample.mask, (size_t)sample.height * (size_t)sample.width, batches->quantile,
-		batches->original_holes, sample.depth);
+	status = depth_normalise(sample.depth, sample.mask, (size_t)sample.height * (size_t)sample.width,
+		batches->quantile, batches->original_holes, sample.depth);
 	if (status)
 		error_prefix("%s", depth_name(set->data, index));
 	else if (set->resize)
@@ -114,10 +117,12 @@ static int new_encoded(const struct depth_batches *batches, int group, struct en
 }
 
 /* The encoded sample, from the cache or made now. `mine` tells that the caller frees it. */
-static int encoded_sample(struct depth_batches *batches, int group, uint64_t index, bool flip, struct encoded *out, bool *mine)
+static int encoded_sample(
+	struct depth_batches *batches, int group, uint64_t index, bool flip, struct encoded *out, bool *mine)
 {
 	struct encoded *place = &batches->cache[group][2 * index + flip];
-	uint64_t bytes = cells(batches, group) * (2 * (uint64_t)batches->model->codec->channels + 1) * sizeof(float);
+	uint64_t bytes =
+		cells(batches, group) * (2 * (uint64_t)batches->model->codec->channels + 1) * sizeof(float);
 	int status;
 
 	pthread_mutex_lock(&batches->lock);
@@ -152,8 +157,8 @@ static int draw_timestep(const struct depth_batches *batches, int64_t m, int64_t
 }
 
 /* Writes sample `slot` of the micro-batch: latents, noise, target. */
-static void place_sample(struct depth_batches *batches, const struct encoded *encoded, int64_t m, int64_t slot,
-	struct depth_micro *micro)
+static void place_sample(struct depth_batches *batches, const struct encoded *encoded, int64_t m,
+	int64_t slot, struct depth_micro *micro)
 {
 	size_t count = cells(batches, micro->group), channels = (size_t)batches->model->codec->channels;
 	size_t at = (size_t)slot * count * channels;
@@ -165,8 +170,8 @@ static void place_sample(struct depth_batches *batches, const struct encoded *en
 		micro->mask[(size_t)slot * count + i] = batches->masked ? encoded->mask[i] : 1;
 	micro->t[slot] = (float)t;
 	random_normal(batches->noise, (uint64_t)m, (uint32_t)slot, 0, noise, count * channels);
-	diffusion_add_noise(&batches->model->diffusion, t, encoded->depth, noise, micro->noisy + at, micro->target + at,
-		count * channels);
+	diffusion_add_noise(&batches->model->diffusion, t, encoded->depth, noise, micro->noisy + at,
+		micro->target + at, count * channels);
 }
 
 /* Says once that a sample is bad. The message is the present error. */
@@ -202,8 +207,8 @@ static int fill_slot(struct depth_batches *batches, int64_t m, int64_t slot, str
 		report_bad(batches, micro->group, index);
 		micro->skipped++;
 	}
-	return error_set(STATUS_DATA, "%s: %d samples in a row are bad; check the data", batches->set[micro->group].name,
-		ATTEMPTS + 1);
+	return error_set(STATUS_DATA, "%s: %d samples in a row are bad; check the data",
+		batches->set[micro->group].name, ATTEMPTS + 1);
 }
 
 static int make_micro(void *context, int64_t m, int place)
@@ -229,7 +234,8 @@ static int open_groups(struct depth_batches *batches, const struct run *run)
 	int status = 0;
 
 	if (groups > SAMPLER_GROUPS)
-		return error_set(STATUS_CONFIG, "data.train: %zu groups, at most %d are possible", groups, SAMPLER_GROUPS);
+		return error_set(STATUS_CONFIG, "data.train: %zu groups, at most %d are possible", groups,
+			SAMPLER_GROUPS);
 	for (; (size_t)batches->groups < groups && !status; batches->groups++) {
 		int g = batches->groups;
 		struct depth_set *set = &batches->set[g];
@@ -244,8 +250,8 @@ static int open_groups(struct depth_batches *batches, const struct run *run)
 		if (!batches->cache[g] || !batches->named[g])
 			return STATUS_FAILURE;
 	}
-	return sampler_init(&batches->sampler, (uint64_t)config_integer(batches->config, "seed"), batches->groups, count,
-		weight, config_integer(batches->config, "batch.micro"));
+	return sampler_init(&batches->sampler, (uint64_t)config_integer(batches->config, "seed"),
+		batches->groups, count, weight, config_integer(batches->config, "batch.micro"));
 }
 
 static void read_options(struct depth_batches *batches)
@@ -270,7 +276,8 @@ static void read_options(struct depth_batches *batches)
 /* The loader's slots, each large enough for every group. */
 static int new_slots(struct depth_batches *batches)
 {
-	size_t micro = (size_t)batches->sampler.micro, channels = (size_t)batches->model->codec->channels, largest = 0;
+	size_t micro = (size_t)batches->sampler.micro, channels = (size_t)batches->model->codec->channels,
+	       largest = 0;
 	int threads = (int)config_integer(batches->config, "data.threads");
 
 	for (int g = 0; g < batches->groups; g++)
@@ -389,10 +396,12 @@ int depth_batches_start(struct depth_batches *batches, int64_t first)
 {
 	struct loader_source source = {.make = make_micro, .context = batches, .slots = batches->slots};
 
-	return loader_new(&source, (int)config_integer(batches->config, "data.threads"), first, &batches->loader);
+	return loader_new(
+		&source, (int)config_integer(batches->config, "data.threads"), first, &batches->loader);
 }
 
-int depth_batches_next(struct depth_batches *batches, int64_t m, const struct depth_micro **micro, double *waited)
+int depth_batches_next(
+	struct depth_batches *batches, int64_t m, const struct depth_micro **micro, double *waited)
 {
 	int slot, status = loader_next(batches->loader, m, &slot, waited);
 

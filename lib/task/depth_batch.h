@@ -34,7 +34,8 @@ int depth_batches_missing(const struct depth_batches *batches, size_t *count, ch
 /* Starts the loader at global micro-batch `first`. */
 int depth_batches_start(struct depth_batches *batches, int64_t first);
 /* Micro-batch `m`, valid until the next call; *waited: seconds spent waiting. */
-int depth_batches_next(struct depth_batches *batches, int64_t m, const struct depth_micro **micro, double *waited);
+int depth_batches_next(
+	struct depth_batches *batches, int64_t m, const struct depth_micro **micro, double *waited);
 /* "rooms/rgb/00012.png, ..." of micro-batch m; owned by the caller. */
 char *depth_batches_names(const struct depth_batches *batches, int64_t m);
 

@@ -19,7 +19,8 @@ static int read_unet(struct unet *unet, const struct config *config, int latent_
 	size_t levels = config_count(config, "model.widths");
 
 	if (levels > UNET_LEVELS)
-		return error_set(STATUS_CONFIG, "model.widths: %zu levels, at most %d are possible", levels, UNET_LEVELS);
+		return error_set(STATUS_CONFIG, "model.widths: %zu levels, at most %d are possible", levels,
+			UNET_LEVELS);
 	unet->in_channels = 2 * latent_channels;
 	unet->out_channels = latent_channels;
 	unet->levels = (int)levels;
@@ -43,8 +44,10 @@ static int read_diffusion(struct diffusion *diffusion, const struct config *conf
 	diffusion->beta_start = config_number(config, "diffusion.beta_start");
 	diffusion->beta_end = config_number(config, "diffusion.beta_end");
 	diffusion->zero_snr = config_bool(config, "diffusion.zero_snr");
-	diffusion->prediction = (enum diffusion_prediction)choice(config_text(config, "diffusion.prediction"), predictions);
-	diffusion->spacing = (enum diffusion_spacing)choice(config_text(config, "diffusion.spacing"), spacings);
+	diffusion->prediction =
+		(enum diffusion_prediction)choice(config_text(config, "diffusion.prediction"), predictions);
+	diffusion->spacing =
+		(enum diffusion_spacing)choice(config_text(config, "diffusion.spacing"), spacings);
 	diffusion->final_alpha_one = !strcmp(config_text(config, "diffusion.final_alpha"), "one");
 	return diffusion_init(diffusion);
 }
@@ -66,10 +69,10 @@ static int read_context(struct depth_model *model, const char *path)
 	}
 	status = safetensors_read(path, &file);
 	tensor = status ? NULL : safetensors_find(&file, "empty_text_embed");
-	if (!status && (!tensor || tensor->dims != 3 || tensor->dim[0] != 1 || tensor->dim[1] != DEPTH_TOKENS ||
-			       tensor->dim[2] != model->unet.context_width))
-		status = error_set(STATUS_DATA, "%s: no tensor empty_text_embed of shape [1,%d,%d]", path, DEPTH_TOKENS,
-			model->unet.context_width);
+	if (!status && (!tensor || tensor->dims != 3 || tensor->dim[0] != 1 ||
+			       tensor->dim[1] != DEPTH_TOKENS || tensor->dim[2] != model->unet.context_width))
+		status = error_set(STATUS_DATA, "%s: no tensor empty_text_embed of shape [1,%d,%d]", path,
+			DEPTH_TOKENS, model->unet.context_width);
 	if (!status)
 		status = safetensors_to_float(tensor, model->context);
 	safetensors_release(&file);
@@ -106,7 +109,8 @@ void depth_model_release(struct depth_model *model)
 static int build(struct depth_model *model, struct depth_graph *made, bool training)
 {
 	int factor = model->codec->factor;
-	int64_t latent[4] = {made->batch, made->height / factor, made->width / factor, model->codec->channels};
+	int64_t latent[4] = {
+		made->batch, made->height / factor, made->width / factor, model->codec->channels};
 	int64_t context[3] = {made->batch, DEPTH_TOKENS, model->unet.context_width};
 	struct graph *graph = graph_new(model->program, training ? "train" : "predict", training);
 
@@ -117,8 +121,8 @@ static int build(struct depth_model *model, struct depth_graph *made, bool train
 	made->noisy = graph_input(graph, "noisy", TENSOR_F32, 4, latent);
 	made->t = graph_input(graph, "timestep", TENSOR_F32, 1, latent);
 	made->context = graph_input(graph, "context", TENSOR_F32, 3, context);
-	made->prediction = unet_build(graph, &model->unet, graph_concat(graph, made->rgb, made->noisy), made->t,
-		made->context);
+	made->prediction = unet_build(
+		graph, &model->unet, graph_concat(graph, made->rgb, made->noisy), made->t, made->context);
 	if (!training) {
 		graph_output(graph, made->prediction);
 		return 0;
@@ -129,7 +133,8 @@ static int build(struct depth_model *model, struct depth_graph *made, bool train
 	return graph_backward(graph, made->loss);
 }
 
-static int find_or_build(struct depth_model *model, bool training, int batch, int height, int width, int *index)
+static int find_or_build(
+	struct depth_model *model, bool training, int batch, int height, int width, int *index)
 {
 	int factor = model->codec->factor;
 
@@ -141,11 +146,14 @@ static int find_or_build(struct depth_model *model, bool training, int batch, in
 			return 0;
 	}
 	if (model->graphs == 2 * DEPTH_SIZES)
-		return error_set(STATUS_CONFIG, "more than %d different image sizes; give the data groups a size", DEPTH_SIZES);
+		return error_set(STATUS_CONFIG,
+			"more than %d different image sizes; give the data groups a size", DEPTH_SIZES);
 	if (height % factor || width % factor)
-		return error_set(STATUS_CONFIG, "image size %dx%d: sides must be multiples of %d; give the data group a size",
-			height, width, factor);
-	model->graph[model->graphs] = (struct depth_graph){.height = height, .width = width, .batch = batch, .loss = -1};
+		return error_set(STATUS_CONFIG,
+			"image size %dx%d: sides must be multiples of %d; give the data group a size", height,
+			width, factor);
+	model->graph[model->graphs] =
+		(struct depth_graph){.height = height, .width = width, .batch = batch, .loss = -1};
 	return build(model, &model->graph[model->graphs++], training);
 }
 
@@ -182,7 +190,8 @@ int depth_model_prepare(struct depth_model *model)
 	for (int i = 0; i < model->graphs && !status; i++) {
 		const struct depth_graph *graph = &model->graph[i];
 		size_t pixels = (size_t)graph->height * (size_t)graph->width;
-		size_t needed = 3 * pixels + 3 * graph_elements(graph->graph, graph->rgb) / (size_t)graph->batch;
+		size_t needed =
+			3 * pixels + 3 * graph_elements(graph->graph, graph->rgb) / (size_t)graph->batch;
 
 		largest = needed > largest ? needed : largest;
 		status = write_context(model, graph);
@@ -194,8 +203,8 @@ int depth_model_prepare(struct depth_model *model)
 }
 
 /* Samples the depth latent: x starts as noise and is refined in place. */
-static int sample(struct depth_model *model, const struct depth_graph *graph, int steps, float *x, float *prediction,
-	size_t count)
+static int sample(struct depth_model *model, const struct depth_graph *graph, int steps, float *x,
+	float *prediction, size_t count)
 {
 	int *list = memory_new((size_t)steps + 1, sizeof(int));
 	int timesteps = list ? diffusion_timesteps(&model->diffusion, steps, list) : 0;
@@ -218,14 +227,15 @@ static int sample(struct depth_model *model, const struct depth_graph *graph, in
 	return status;
 }
 
-int depth_model_predict(struct depth_model *model, int index, const float *rgb, int steps, struct random noise,
-	uint32_t number, float *depth)
+int depth_model_predict(struct depth_model *model, int index, const float *rgb, int steps,
+	struct random noise, uint32_t number, float *depth)
 {
 	const struct depth_graph *graph = &model->graph[index];
 	const struct latent_codec *codec = model->codec;
 	size_t pixels = (size_t)graph->height * (size_t)graph->width;
 	size_t count = graph_elements(graph->graph, graph->rgb);
-	float *image = model->scratch, *x = image + 3 * pixels, *latent = x + count, *prediction = latent + count;
+	float *image = model->scratch, *x = image + 3 * pixels, *latent = x + count,
+	      *prediction = latent + count;
 	int status = codec->encode(codec, rgb, graph->height, graph->width, latent);
 
 	if (!status)

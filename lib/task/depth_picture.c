@@ -20,12 +20,13 @@ static void place(const uint8_t *panel, int height, int width, int at, struct im
 	uint8_t *to = image->data;
 
 	for (int y = 0; y < height; y++)
-		memcpy(to + ((size_t)y * (size_t)image->width + (size_t)at) * 3, panel + (size_t)y * (size_t)width * 3,
-			(size_t)width * 3);
+		memcpy(to + ((size_t)y * (size_t)image->width + (size_t)at) * 3,
+			panel + (size_t)y * (size_t)width * 3, (size_t)width * 3);
 }
 
 /* Metres to the position in the truth's range; outside of the mask nan (black) for the truth. */
-static void to_range(const float *metres, const uint8_t *mask, size_t count, float low, float high, float *out)
+static void to_range(
+	const float *metres, const uint8_t *mask, size_t count, float low, float high, float *out)
 {
 	for (size_t i = 0; i < count; i++)
 		out[i] = mask && !mask[i] ? NAN : (metres[i] - low) / fmaxf(high - low, 1e-6F);
@@ -35,7 +36,8 @@ int depth_picture(const struct depth_sample *sample, const float *depth, struct 
 {
 	int height = sample->height, width = sample->width;
 	size_t count = (size_t)height * (size_t)width;
-	float *values = memory_new(count, sizeof(float)), *aligned = memory_new(count, sizeof(float)), low = 0, high = 1;
+	float *values = memory_new(count, sizeof(float)), *aligned = memory_new(count, sizeof(float)),
+	      low = 0, high = 1;
 	uint8_t *panel = memory_new(count, 3);
 	int status = values && aligned && panel ? new_image(image, height, 3 * width, 3, 8) : STATUS_FAILURE;
 
@@ -44,7 +46,8 @@ int depth_picture(const struct depth_sample *sample, const float *depth, struct 
 	place(sample->rgb, height, width, 0, image);
 	memcpy(aligned, depth, count * sizeof(float));
 	if (sample->mask && !depth_quantiles(sample->depth, sample->mask, count, 0.02, &low, &high)) {
-		status = depth_align(DEPTH_ALIGN_LEAST_SQUARES, depth, sample->depth, sample->mask, count, 0, 1e9, aligned);
+		status = depth_align(DEPTH_ALIGN_LEAST_SQUARES, depth, sample->depth, sample->mask, count, 0,
+			1e9, aligned);
 		to_range(sample->depth, sample->mask, count, low, high, values);
 		colour_spectral(values, count, panel);
 		place(panel, height, width, 2 * width, image);

@@ -102,7 +102,8 @@ static char *sample_file(const char *directory, const char *stem, const char *su
 static int publish(const char *directory, const char *stem, const float *depth, int height, int width)
 {
 	char *npy = sample_file(directory, stem, ".npy"), *grey = sample_file(directory, stem, ".png");
-	char *colour = sample_file(directory, stem, ".colour.png"), *folder = npy ? path_directory(npy) : NULL;
+	char *colour = sample_file(directory, stem, ".colour.png"),
+	     *folder = npy ? path_directory(npy) : NULL;
 	struct image image = {0};
 	int status = npy && grey && colour && folder ? file_make_directories(folder) : STATUS_FAILURE;
 
@@ -130,7 +131,8 @@ int depth_predictor_predict(struct task_predictor *out, size_t number, int64_t i
 	struct depth_predictor *predictor = out->state;
 	const struct depth_set *set = &predictor->set[number];
 	struct depth_sample sample = {0};
-	char *stem = depth_stem(set->data, (size_t)index), *npy = stem ? sample_file(directory, stem, ".npy") : NULL;
+	char *stem = depth_stem(set->data, (size_t)index),
+	     *npy = stem ? sample_file(directory, stem, ".npy") : NULL;
 	float *depth = NULL;
 	int status = npy ? 0 : STATUS_FAILURE;
 
@@ -141,8 +143,8 @@ int depth_predictor_predict(struct task_predictor *out, size_t number, int64_t i
 	if (!status && !(depth = memory_new((size_t)sample.height * (size_t)sample.width, sizeof(float))))
 		status = STATUS_FAILURE;
 	if (!status)
-		status = depth_set_predict(set, &predictor->model, &sample, predictor->steps, predictor->seed, (uint32_t)index,
-			depth);
+		status = depth_set_predict(set, &predictor->model, &sample, predictor->steps, predictor->seed,
+			(uint32_t)index, depth);
 	if (!status)
 		status = publish(directory, stem, depth, sample.height, sample.width);
 out:

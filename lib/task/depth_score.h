@@ -13,8 +13,9 @@
 
 struct depth_score {
 	struct depth_options truth;
-	const char *predictions; /* directory, or one file (npy or 16-bit PNG) that is the prediction of every sample */
-	bool constant;           /* no predictions: the baseline of a constant map, which alignment makes the best of its kind */
+	const char *
+		predictions; /* directory, or one file (npy or 16-bit PNG) that is the prediction of every sample */
+	bool constant; /* no predictions: the baseline of a constant map, which alignment makes the best of its kind */
 	/* Predictions of others: for DIR/rgb_0001.png not DIR/rgb_0001.npy alone but, in this order, that, the original's name
 	 * (DIR/pred_0001.npy for nyu), and both with .png, 16 bits. */
 	bool foreign;

@@ -20,7 +20,8 @@ static char *where(const struct run *run, const char *name, const char *path)
 	return staged ? staged : memory_text(path);
 }
 
-int depth_set_options(const struct run *run, const char *list, size_t i, struct depth_options *options, char **path)
+int depth_set_options(
+	const struct run *run, const char *list, size_t i, struct depth_options *options, char **path)
 {
 	const struct config *config = run->config;
 
@@ -97,7 +98,8 @@ int depth_set_graph(struct depth_set *set, struct depth_model *model)
 {
 	int factor = model->codec->factor;
 
-	return depth_model_predict_graph(model, padded(set->height, factor), padded(set->width, factor), &set->graph);
+	return depth_model_predict_graph(
+		model, padded(set->height, factor), padded(set->width, factor), &set->graph);
 }
 
 /* 8-bit RGB at the set's size, to [-1,1], the last row and column repeated into the padding. */
@@ -109,7 +111,10 @@ static void to_input(const uint8_t *rgb, int height, int width, const struct dep
 
 			for (int c = 0; c < 3; c++)
 				input[((size_t)y * (size_t)graph->width + (size_t)x) * 3 + (size_t)c] =
-					(float)rgb[((size_t)sy * (size_t)width + (size_t)sx) * 3 + (size_t)c] / 255 * 2 - 1;
+					(float)rgb[((size_t)sy * (size_t)width + (size_t)sx) * 3 +
+						   (size_t)c] /
+						255 * 2 -
+					1;
 		}
 }
 
@@ -121,8 +126,8 @@ static void crop(float *depth, const struct depth_graph *graph, int height, int 
 			(size_t)width * sizeof(float));
 }
 
-int depth_set_predict(const struct depth_set *set, struct depth_model *model, const struct depth_sample *sample, int steps,
-	uint64_t seed, uint32_t number, float *depth)
+int depth_set_predict(const struct depth_set *set, struct depth_model *model,
+	const struct depth_sample *sample, int steps, uint64_t seed, uint32_t number, float *depth)
 {
 	const struct depth_graph *graph = &model->graph[set->graph];
 	bool same = sample->height == set->height && sample->width == set->width;
@@ -132,19 +137,20 @@ int depth_set_predict(const struct depth_set *set, struct depth_model *model, co
 	int status = input && (same || resized) ? 0 : STATUS_FAILURE;
 
 	if (!status && !same)
-		status = resize_antialiased_u8(sample->rgb, sample->height, sample->width, 3, RESIZE_BILINEAR, resized,
-			set->height, set->width);
+		status = resize_antialiased_u8(sample->rgb, sample->height, sample->width, 3, RESIZE_BILINEAR,
+			resized, set->height, set->width);
 	if (!status) {
 		to_input(same ? sample->rgb : resized, set->height, set->width, graph, input);
-		status = depth_model_predict(model, set->graph, input, steps, random_stream(seed, "predict"), number, output);
+		status = depth_model_predict(
+			model, set->graph, input, steps, random_stream(seed, "predict"), number, output);
 	}
 	if (!status) {
 		crop(output, graph, set->height, set->width);
 		if (same)
 			memcpy(depth, output, (size_t)set->height * (size_t)set->width * sizeof(float));
 		else
-			status = resize_antialiased(output, set->height, set->width, 1, RESIZE_BILINEAR, depth,
-				sample->height, sample->width);
+			status = resize_antialiased(output, set->height, set->width, 1, RESIZE_BILINEAR,
+				depth, sample->height, sample->width);
 	}
 	free(input);
 	free(resized);

@@ -25,11 +25,12 @@ struct depth_set {
 int depth_set_open(struct depth_set *set, const struct run *run, const char *list, size_t i, bool rgb_only);
 void depth_set_close(struct depth_set *set);
 /* Options as configured, for programs that open the data themselves (eval); `path` (owned by the caller) is where it lies. */
-int depth_set_options(const struct run *run, const char *list, size_t i, struct depth_options *options, char **path);
+int depth_set_options(
+	const struct run *run, const char *list, size_t i, struct depth_options *options, char **path);
 /* Adds the prediction graph of its size. */
 int depth_set_graph(struct depth_set *set, struct depth_model *model);
 /* Predicts one image of the set (rgb 8-bit [height,width,3] of any size) into depth [height,width] in [0,1]. */
-int depth_set_predict(const struct depth_set *set, struct depth_model *model, const struct depth_sample *sample, int steps,
-	uint64_t seed, uint32_t number, float *depth);
+int depth_set_predict(const struct depth_set *set, struct depth_model *model,
+	const struct depth_sample *sample, int steps, uint64_t seed, uint32_t number, float *depth);
 
 #endif

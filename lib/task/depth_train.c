@@ -18,13 +18,13 @@ struct depth_training {
 	const struct run *run;
 	struct depth_model model;
 	struct depth_batches *batches;
-	int graph[SAMPLER_GROUPS];  /* training graph of each group */
+	int graph[SAMPLER_GROUPS]; /* training graph of each group */
 	struct depth_set *val, *vis;
 	size_t vals, viss;
 	int validate_steps;
-	int64_t picture_count;      /* of each vis group */
+	int64_t picture_count; /* of each vis group */
 	uint64_t seed;
-	struct text text[TEXTS];    /* config.json, scheduler_config.json */
+	struct text text[TEXTS]; /* config.json, scheduler_config.json */
 	struct checkpoint_text texts[TEXTS];
 };
 
@@ -47,11 +47,13 @@ static int write_micro(const struct depth_graph *graph, const struct depth_micro
 static int run_micro(void *state, int64_t step, int64_t number, struct loop_micro *result)
 {
 	struct depth_training *training = state;
-	int64_t micros = config_integer(training->run->config, "batch.size") / config_integer(training->run->config, "batch.micro");
+	int64_t micros = config_integer(training->run->config, "batch.size") /
+			 config_integer(training->run->config, "batch.micro");
 	const struct depth_micro *micro;
 	const struct depth_graph *graph;
 	float loss = 0;
-	int status = depth_batches_next(training->batches, step * micros + number, &micro, &result->data_seconds);
+	int status =
+		depth_batches_next(training->batches, step * micros + number, &micro, &result->data_seconds);
 
 	if (status)
 		return status;
@@ -69,7 +71,8 @@ static int run_micro(void *state, int64_t step, int64_t number, struct loop_micr
 static char *sample_names(void *state, int64_t step, int64_t number)
 {
 	struct depth_training *training = state;
-	int64_t micros = config_integer(training->run->config, "batch.size") / config_integer(training->run->config, "batch.micro");
+	int64_t micros = config_integer(training->run->config, "batch.size") /
+			 config_integer(training->run->config, "batch.micro");
 
 	return depth_batches_names(training->batches, step * micros + number);
 }
@@ -96,8 +99,8 @@ static int predict_sample(struct depth_training *training, const struct depth_se
 	if (!status && !(*depth = memory_new((size_t)sample->height * (size_t)sample->width, sizeof(float))))
 		status = STATUS_FAILURE;
 	if (!status)
-		status = depth_set_predict(set, &training->model, sample, training->validate_steps, training->seed,
-			(uint32_t)number, *depth);
+		status = depth_set_predict(set, &training->model, sample, training->validate_steps,
+			training->seed, (uint32_t)number, *depth);
 	return status;
 }
 
@@ -113,7 +116,8 @@ static int validate(void *state, size_t number, int64_t index, double *metrics)
 
 	depth_range(set->data, &minimum, &maximum);
 	if (!status)
-		status = depth_align(DEPTH_ALIGN_LEAST_SQUARES, depth, sample.depth, sample.mask, count, minimum, maximum, depth);
+		status = depth_align(DEPTH_ALIGN_LEAST_SQUARES, depth, sample.depth, sample.mask, count,
+			minimum, maximum, depth);
 	if (!status)
 		depth_metrics(depth, sample.depth, sample.mask, count, metrics);
 	free(depth);
@@ -149,7 +153,8 @@ static int draw_picture(void *state, int64_t index, struct image *image, char na
 
 /* ---- opening ---- */
 
-static int open_sets(struct depth_training *training, const char *list, struct depth_set **sets, size_t *count)
+static int open_sets(
+	struct depth_training *training, const char *list, struct depth_set **sets, size_t *count)
 {
 	size_t groups = config_groups(training->run->config, list);
 	int status = 0;
@@ -191,13 +196,15 @@ static int update_rule(struct depth_training *training)
 		.clip = config_number(config, "optimizer.clip"),
 	};
 
-	program_micros(training->model.program, config_integer(config, "batch.size") / config_integer(config, "batch.micro"));
+	program_micros(training->model.program,
+		config_integer(config, "batch.size") / config_integer(config, "batch.micro"));
 	return program_update_rule(training->model.program, &rule);
 }
 
 static int make_texts(struct depth_training *training)
 {
-	static const char *const paths[TEXTS] = {"model/unet/config.json", "model/scheduler/scheduler_config.json"};
+	static const char *const paths[TEXTS] = {
+		"model/unet/config.json", "model/scheduler/scheduler_config.json"};
 	int status = unet_config_json(&training->model.unet, &training->text[0]);
 
 	if (!status)
@@ -212,7 +219,8 @@ static void describe(struct depth_training *training, struct task_training *out)
 {
 	const struct config *config = training->run->config;
 	struct loop_task *loop = &out->loop;
-	const struct depth_graph *graph = &training->model.graph[training->graph[depth_batches_main_group(training->batches)]];
+	const struct depth_graph *graph =
+		&training->model.graph[training->graph[depth_batches_main_group(training->batches)]];
 
 	loop->state = training;
 	loop->program = training->model.program;
@@ -253,7 +261,8 @@ static int count_missing(struct depth_training *training, struct task_training *
 	int status = depth_batches_missing(training->batches, &out->missing, &out->first_missing);
 
 	for (size_t i = 0; i < training->vals + training->viss && !status; i++) {
-		const struct depth_set *set = i < training->vals ? &training->val[i] : &training->vis[i - training->vals];
+		const struct depth_set *set =
+			i < training->vals ? &training->val[i] : &training->vis[i - training->vals];
 		size_t count = 0;
 		char *first = NULL;
 

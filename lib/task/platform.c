@@ -69,7 +69,8 @@ static int open_recorded(const struct run_platform *first, struct platform *plat
 	return cpu_backend.open(&settings, &platform->device);
 }
 
-static int compare(const struct run *run, const struct run_platform *first, struct platform *platform, bool same_bits)
+static int compare(
+	const struct run *run, const struct run_platform *first, struct platform *platform, bool same_bits)
 {
 	if (platform->now.program[0] && strcmp(first->program, platform->now.program))
 		differ(platform, "program");
@@ -78,9 +79,11 @@ static int compare(const struct run *run, const struct run_platform *first, stru
 	if (!platform->differs[0])
 		return 0;
 	if (same_bits)
-		return error_set(STATUS_UNAVAILABLE, "%s: not the first shift's %s, so the bits may differ (--same-bits)", run->path,
+		return error_set(STATUS_UNAVAILABLE,
+			"%s: not the first shift's %s, so the bits may differ (--same-bits)", run->path,
 			platform->differs);
-	warn("%s: not the first shift's %s; the numbers may differ in the last bits", run->path, platform->differs);
+	warn("%s: not the first shift's %s; the numbers may differ in the last bits", run->path,
+		platform->differs);
 	return 0;
 }
 

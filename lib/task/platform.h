@@ -10,9 +10,9 @@
 
 struct platform {
 	struct device *device;
-	struct run_platform now;   /* what is in use */
-	bool recorded;             /* RUN/platform.cfg was there */
-	char differs[256];         /* "" or what could not be obeyed, in a few words */
+	struct run_platform now; /* what is in use */
+	bool recorded;           /* RUN/platform.cfg was there */
+	char differs[256];       /* "" or what could not be obeyed, in a few words */
 };
 
 /* Opens the device as platform.cfg says, or, in the first shift, as the configuration says. What cannot be obeyed is one

@@ -28,7 +28,8 @@ static int parse(char *data, const char *path, struct predictions_info *info)
 			settings = words[1];
 	}
 	if (!step || !digest || !settings)
-		return error_set(STATUS_DATA, "%s: not an INFO file of predictions; remove its directory", path);
+		return error_set(
+			STATUS_DATA, "%s: not an INFO file of predictions; remove its directory", path);
 	info->settings = memory_text(settings);
 	return info->settings ? 0 : STATUS_FAILURE;
 }
@@ -61,7 +62,8 @@ static int write_info(const char *directory, const struct predictions_info *info
 	struct text text = {0};
 	int status = path ? 0 : STATUS_FAILURE;
 
-	text_format(&text, "step %lld\ndigest %s\nsettings %s\n", (long long)info->step, info->digest, info->settings);
+	text_format(&text, "step %lld\ndigest %s\nsettings %s\n", (long long)info->step, info->digest,
+		info->settings);
 	if (!status)
 		status = text_check(&text);
 	if (!status)

@@ -10,8 +10,9 @@
 
 struct predictions_info {
 	int64_t step;
-	char digest[16];      /* of the checkpoint */
-	const char *settings; /* one line, from the task (task_kind.predictor_settings); owned when read, see predictions_read() */
+	char digest[16]; /* of the checkpoint */
+	const char *
+		settings; /* one line, from the task (task_kind.predictor_settings); owned when read, see predictions_read() */
 };
 
 /* *found false: no INFO there. info->settings is the caller's to free. STATUS_DATA: not an INFO file. */

@@ -1,4 +1,3 @@
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
@@ -20,18 +19,19 @@ static void row(struct text *rows, const char *item, double value, const char *u
 /* MemAvailable, or the configured budget where that is smaller. */
 static uint64_t memory_here(const struct run *run)
 {
+	static const char key[] = "MemAvailable:";
 	uint64_t budget = config_bytes(run->config, "memory"), available = 0;
-	char line[256];
-	FILE *file = fopen("/proc/meminfo", "r");
+	char *data = NULL, *line;
+	size_t bytes;
 
-	while (file && fgets(line, sizeof(line), file)) {
-		unsigned long long kib;
-
-		if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-			available = (uint64_t)kib * 1024;
+	line = file_read("/proc/meminfo", 65536, &data, &bytes) ? NULL : strstr(data, key);
+	if (line) {
+		line += strlen(key);
+		line[strcspn(line, "k")] = '\0';
+		text_to_bytes(line + strspn(line, " "), &available);
+		available *= 1024;
 	}
-	if (file)
-		fclose(file);
+	free(data);
 	return budget && budget < available ? budget : available;
 }
 
@@ -63,8 +63,8 @@ static void rows_of_device(const struct program_bytes *bytes, struct text *rows)
 	row(rows, "device_bytes", (double)bytes->total, "B");
 }
 
-static double notice(const struct run *run, const struct platform *platform, const struct task_training *training,
-	uint64_t save_bytes)
+static double notice(const struct run *run, const struct platform *platform,
+	const struct task_training *training, uint64_t save_bytes)
 {
 	struct leave leave = {0};
 	double step = training->flops / (FLOPS_A_THREAD * platform->now.threads);
@@ -76,20 +76,23 @@ static double notice(const struct run *run, const struct platform *platform, con
 	return leave_notice_needed(step, leave_save_estimate(&leave, save_bytes));
 }
 
-int resources_describe(const struct run *run, const struct platform *platform, const struct task_training *training,
-	struct text *rows, int *status_of_run)
+int resources_describe(const struct run *run, const struct platform *platform,
+	const struct task_training *training, struct text *rows, int *status_of_run)
 {
 	const struct config *config = run->config;
 	int copies = strcmp(config_text(config, "optimizer.name"), "sgd") ? 3 : 2;
-	int64_t steps = config_integer(config, "train.steps"), every = config_integer(config, "checkpoint.keep_every");
-	uint64_t checkpoint = checkpoint_size(training, copies), weights = checkpoint_size(training, 1), whole;
+	int64_t steps = config_integer(config, "train.steps"),
+		every = config_integer(config, "checkpoint.keep_every");
+	uint64_t checkpoint = checkpoint_size(training, copies), weights = checkpoint_size(training, 1),
+		 whole;
 	struct program_bytes bytes;
 	int status = program_measure(training->loop.program, &bytes);
 
 	if (status)
 		return status;
 	whole = checkpoint * (uint64_t)(config_integer(config, "checkpoint.keep") + 1);
-	whole += weights * (uint64_t)((every > 0 ? steps / every : 0) + 1) + (uint64_t)steps * LOG_BYTES_A_STEP;
+	whole += weights * (uint64_t)((every > 0 ? steps / every : 0) + 1) +
+		 (uint64_t)steps * LOG_BYTES_A_STEP;
 	text_add(rows, "#item\tvalue\tunit\n");
 	row(rows, "parameters", parameters(training), "");
 	row(rows, "steps", (double)steps, "");
@@ -106,10 +109,11 @@ int resources_describe(const struct run *run, const struct platform *platform, c
 	row(rows, "memory_here_bytes", (double)memory_here(run), "B");
 	text_format(rows, "fits\t%s\t\n", bytes.total <= memory_here(run) ? "yes" : "no");
 	if (training->missing)
-		*status_of_run = error_set(STATUS_NO_INPUT, "%zu data files are missing, the first is %s", training->missing,
-			training->first_missing);
+		*status_of_run = error_set(STATUS_NO_INPUT, "%zu data files are missing, the first is %s",
+			training->missing, training->first_missing);
 	else if (bytes.total > memory_here(run))
-		*status_of_run = error_set(STATUS_UNAVAILABLE, "the run does not fit into the memory here; make batch.micro or the model smaller");
+		*status_of_run = error_set(STATUS_UNAVAILABLE,
+			"the run does not fit into the memory here; make batch.micro or the model smaller");
 	else
 		*status_of_run = 0;
 	return text_check(rows);

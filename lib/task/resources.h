@@ -11,7 +11,7 @@
  * run directory, missing files, the notice needed, memory here and whether it fits. Nothing large is allocated; a small probe
  * file is written to RUN and removed. *status_of_run: 0, STATUS_NO_INPUT when files are missing (the message names the first),
  * STATUS_UNAVAILABLE when the memory does not suffice. */
-int resources_describe(const struct run *run, const struct platform *platform, const struct task_training *training,
-	struct text *rows, int *status_of_run);
+int resources_describe(const struct run *run, const struct platform *platform,
+	const struct task_training *training, struct text *rows, int *status_of_run);
 
 #endif

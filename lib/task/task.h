@@ -11,10 +11,10 @@
 
 /* ---- training ---- */
 struct task_training {
-	struct loop_task loop;   /* what the loop needs; loop.program is built, not yet prepared */
-	double flops, traffic;   /* of one step */
-	size_t missing;          /* data files that are not there */
-	char *first_missing;     /* owned, or NULL */
+	struct loop_task loop; /* what the loop needs; loop.program is built, not yet prepared */
+	double flops, traffic; /* of one step */
+	size_t missing;        /* data files that are not there */
+	char *first_missing;   /* owned, or NULL */
 	void *state;
 };
 
@@ -37,8 +37,8 @@ struct task_kind {
 
 	/* `names`: data groups to predict (of data.test, data.val, data.vis, data.train, the first list that has the name); count 0:
 	 * all of data.test, or of data.val where that is empty. */
-	int (*predictor_open)(const struct run *run, struct device *device, const char *const *names, int count,
-		struct task_predictor *predictor);
+	int (*predictor_open)(const struct run *run, struct device *device, const char *const *names,
+		int count, struct task_predictor *predictor);
 	int (*predictor_prepare)(struct task_predictor *predictor);
 	const char *(*predictor_set)(const struct task_predictor *predictor, size_t set);
 	int64_t (*predictor_samples)(const struct task_predictor *predictor, size_t set);
@@ -49,10 +49,11 @@ struct task_kind {
 	void (*predictor_close)(struct task_predictor *predictor);
 
 	/* Scores what predict() wrote to `directory` for data group `group` of `list`; scores_release() in every case. */
-	int (*score)(const struct run *run, const char *list, size_t group, const char *directory, struct scores *scores);
+	int (*score)(const struct run *run, const char *list, size_t group, const char *directory,
+		struct scores *scores);
 	/* How many predictions are missing there, and the first one's name (owned by the caller, or NULL). */
-	int (*score_missing)(const struct run *run, const char *list, size_t group, const char *directory, size_t *count,
-		char **first);
+	int (*score_missing)(const struct run *run, const char *list, size_t group, const char *directory,
+		size_t *count, char **first);
 };
 
 /* By name; NULL with a message (STATUS_CONFIG). */

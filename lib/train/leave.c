@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,12 +35,28 @@ static int ask_end(const char *job, double *end)
 
 		line[strcspn(line, "\n")] = '\0';
 		if (!text_to_int64(line, &wall))
-			status = error_set(STATUS_UNAVAILABLE, "squeue gives \"%s\" as the end of job %s", line, job);
+			status = error_set(
+				STATUS_UNAVAILABLE, "squeue gives \"%s\" as the end of job %s", line, job);
 		else
 			*end = clock_seconds() + ((double)wall - clock_wall());
 	}
 	text_release(&out);
 	return status;
+}
+
+/* "KillWait                = 30 sec" among what scontrol shows. */
+static double kill_wait_of(char *shown)
+{
+	char *line = strstr(shown, "\nKillWait"), *value = line ? strchr(line, '=') : NULL;
+	double seconds;
+
+	if (!value)
+		return KILL_WAIT;
+	value += 1 + strspn(value + 1, " ");
+	value[strcspn(value, " \n")] = '\0';
+	if (!text_to_double(value, &seconds) || seconds <= 0)
+		return KILL_WAIT;
+	return seconds > 10 ? seconds - 5 : seconds / 2;
 }
 
 static double ask_kill_wait(void)
@@ -51,13 +66,9 @@ static double ask_kill_wait(void)
 	double seconds = KILL_WAIT;
 	int exit_status;
 
-	if (!command_run(argv, NULL, ASK_SECONDS, 1 << 20, &out, NULL, &exit_status) && !exit_status && out.data) {
-		const char *line = strstr(out.data, "\nKillWait");
-		int value;
-
-		if (line && sscanf(line, "\nKillWait = %d", &value) == 1 && value > 0)
-			seconds = value > 10 ? value - 5 : value / 2.0;
-	}
+	if (!command_run(argv, NULL, ASK_SECONDS, 1 << 20, &out, NULL, &exit_status) && !exit_status &&
+		out.data)
+		seconds = kill_wait_of(out.data);
 	text_release(&out);
 	return seconds;
 }
@@ -164,7 +175,8 @@ enum leave_reason leave_now(struct leave *leave, uint64_t save_bytes)
 		ask(leave);
 		combine(leave);
 	}
-	if (leave_left(leave) < leave_notice_needed(slowest_unit(leave), leave_save_estimate(leave, save_bytes)))
+	if (leave_left(leave) <
+		leave_notice_needed(slowest_unit(leave), leave_save_estimate(leave, save_bytes)))
 		return LEAVE_CLOCK;
 	return LEAVE_STAY;
 }
@@ -177,8 +189,8 @@ static double seconds_to_act(const struct leave *leave)
 
 	switch (signals_notice()) {
 	case NOTICE_TERM:
-		if (has_job(leave) && !ask_end(leave->options.job, &end) && fabs(end - leave->slurm_end) > 2 &&
-			end > clock_seconds())
+		if (has_job(leave) && !ask_end(leave->options.job, &end) &&
+			fabs(end - leave->slurm_end) > 2 && end > clock_seconds())
 			return end - clock_seconds();
 		return leave->kill_wait - since;
 	case NOTICE_USR2:

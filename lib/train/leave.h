@@ -14,19 +14,19 @@
 #define LEAVE_RATES 3   /* saves remembered */
 
 struct leave_options {
-	double exit_after;   /* seconds from program start; 0: none */
-	double until;        /* wall time; 0: none */
-	double notice;       /* seconds left after USR2 when the end time is unknown */
-	const char *job;     /* SLURM job (or array element) to ask for; "-" or NULL: none */
+	double exit_after; /* seconds from program start; 0: none */
+	double until;      /* wall time; 0: none */
+	double notice;     /* seconds left after USR2 when the end time is unknown */
+	const char *job;   /* SLURM job (or array element) to ask for; "-" or NULL: none */
 };
 
 struct leave {
 	struct leave_options options;
-	double end;          /* clock_seconds() at which the allocation ends; infinity when unknown */
-	double slurm_end;    /* SLURM's part of it, infinity when unknown; as first told */
-	double asked;        /* when SLURM was last asked */
+	double end;       /* clock_seconds() at which the allocation ends; infinity when unknown */
+	double slurm_end; /* SLURM's part of it, infinity when unknown; as first told */
+	double asked;     /* when SLURM was last asked */
 	bool warned;
-	double kill_wait;    /* seconds between TERM and KILL, less 5 */
+	double kill_wait; /* seconds between TERM and KILL, less 5 */
 	double unit[LEAVE_RECENT];
 	int units;
 	double rate[LEAVE_RATES]; /* bytes a second */
@@ -37,7 +37,7 @@ struct leave {
 void leave_init(struct leave *leave, const struct leave_options *options);
 /* Measures a first write rate with a small fsynced probe file in `directory`. */
 int leave_probe(struct leave *leave, const char *directory);
-void leave_unit(struct leave *leave, double seconds);               /* a unit took this long */
+void leave_unit(struct leave *leave, double seconds);                  /* a unit took this long */
 void leave_saved(struct leave *leave, uint64_t bytes, double seconds); /* a save went this fast */
 double leave_save_estimate(const struct leave *leave, uint64_t bytes); /* seconds */
 

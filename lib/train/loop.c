@@ -32,12 +32,12 @@ struct loop {
 	struct logs *logs;
 	struct weights weights;
 	uint64_t save_bytes;
-	int64_t saved_step;          /* newest step-S that this shift wrote or started from; -1: none */
+	int64_t saved_step; /* newest step-S that this shift wrote or started from; -1: none */
 	double last_save, last_flush, last_stop_look, step_started, first_started;
-	double recent[SPEED_STEPS];  /* seconds of the last steps */
+	double recent[SPEED_STEPS]; /* seconds of the last steps */
 	double recent_data[SPEED_STEPS];
-	int64_t steps_here;          /* steps this shift has run */
-	int64_t units_here;          /* units of any kind: steps, validation samples, pictures */
+	int64_t steps_here; /* steps this shift has run */
+	int64_t units_here; /* units of any kind: steps, validation samples, pictures */
 	struct progress progress;
 	const char *reason;
 };
@@ -66,8 +66,8 @@ static void check_space(const struct loop *loop)
 
 	if (file_free_space(loop->run->path, &space) || space >= loop->save_bytes + loop->save_bytes / 8)
 		return;
-	warn("%s: only %s are free, the next checkpoint needs %s; free some before it is due", loop->run->path,
-		text_of_bytes(space, have), text_of_bytes(loop->save_bytes, need));
+	warn("%s: only %s are free, the next checkpoint needs %s; free some before it is due",
+		loop->run->path, text_of_bytes(space, have), text_of_bytes(loop->save_bytes, need));
 }
 
 /* Publishes step-S as `state` describes it. */
@@ -93,7 +93,8 @@ static int save(struct loop *loop, const struct train_state *state)
 /* Publishes where the run stands now: step-S, and step-S.phase when that step has gone into a later phase. */
 static int save_here(struct loop *loop)
 {
-	const struct train_state *boundary = loop->boundary.step == loop->state.step ? &loop->boundary : &loop->state;
+	const struct train_state *boundary =
+		loop->boundary.step == loop->state.step ? &loop->boundary : &loop->state;
 	int status = logs_sync(loop->logs, &loop->state.logs);
 
 	if (!status && loop->saved_step != loop->state.step)
@@ -119,7 +120,8 @@ static bool save_due(const struct loop *loop)
 {
 	const struct loop_plan *plan = loop->plan;
 
-	if (plan->save_every > 0 && loop->state.step % plan->save_every == 0 && loop->saved_step != loop->state.step)
+	if (plan->save_every > 0 && loop->state.step % plan->save_every == 0 &&
+		loop->saved_step != loop->state.step)
 		return true;
 	return plan->save_minutes > 0 && clock_seconds() - loop->last_save >= plan->save_minutes * 60;
 }
@@ -153,8 +155,8 @@ static int boundary(struct loop *loop)
 	if (small || stop || leave_can_save(loop->leave, loop->save_bytes))
 		status = save_here(loop);
 	else
-		warn("no time to save step %lld; the next shift goes on from step %lld", (long long)loop->state.step,
-			(long long)loop->saved_step);
+		warn("no time to save step %lld; the next shift goes on from step %lld",
+			(long long)loop->state.step, (long long)loop->saved_step);
 	return status ? status : error_set(STATUS_AGAIN, "left at step %lld", (long long)loop->state.step);
 }
 
@@ -168,15 +170,14 @@ static void end_unit(struct loop *loop, double seconds)
 
 static uint64_t resident_bytes(void)
 {
-	unsigned long long size, resident = 0;
-	FILE *file = fopen("/proc/self/statm", "r");
+	char *data = NULL, *words[3];
+	size_t bytes;
+	uint64_t pages = 0;
 
-	if (file) {
-		if (fscanf(file, "%llu %llu", &size, &resident) != 2)
-			resident = 0;
-		fclose(file);
-	}
-	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+	if (!file_read("/proc/self/statm", 4096, &data, &bytes) && text_split(data, ' ', words, 3) == 3)
+		text_to_uint64(words[1], &pages);
+	free(data);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* Mean of the last steps. */
@@ -197,7 +198,8 @@ static void show_step(struct loop *loop, double loss, double rate)
 
 	if (!progress_due(&loop->progress) || seconds <= 0)
 		return;
-	progress_show(&loop->progress, "step %lld/%lld  loss %.4f  lr %.3g  %.1f samples/s  data %.0f%%  left %s",
+	progress_show(&loop->progress,
+		"step %lld/%lld  loss %.4f  lr %.3g  %.1f samples/s  data %.0f%%  left %s",
 		(long long)loop->state.step, (long long)loop->plan->steps, loss, rate,
 		(double)loop->task->batch / seconds, 100 * data / seconds,
 		text_of_seconds(seconds * (double)(loop->plan->steps - loop->state.step), left));
@@ -220,8 +222,8 @@ static int not_finite(struct loop *loop, int64_t micro, const char *what)
 	struct text message = {0};
 
 	loop->reason = "not finite";
-	text_format(&message, "step %lld: %s (samples of the batch: %s); nothing was saved", (long long)loop->state.step + 1,
-		what, names ? names : "unknown");
+	text_format(&message, "step %lld: %s (samples of the batch: %s); nothing was saved",
+		(long long)loop->state.step + 1, what, names ? names : "unknown");
 	error_set(STATUS_FENCED, "%s", message.data ? message.data : "not finite");
 	text_release(&message);
 	free(names);
@@ -254,13 +256,15 @@ static int run_micros(struct loop *loop, double *loss, struct loop_micro *total)
 	return 0;
 }
 
-static int log_step(struct loop *loop, double loss, double norm, double rate, double seconds, double data_seconds)
+static int log_step(
+	struct loop *loop, double loss, double norm, double rate, double seconds, double data_seconds)
 {
 	struct train_state *state = &loop->state;
 	struct text row = {0};
 	int status;
 
-	text_format(&row, "%lld\t%lld\t%lld", (long long)state->step, (long long)state->epoch, (long long)state->samples);
+	text_format(&row, "%lld\t%lld\t%lld", (long long)state->step, (long long)state->epoch,
+		(long long)state->samples);
 	status = add_fields(&row, (double[]){loss, norm, rate}, 3);
 	if (!status)
 		status = logs_row(loop->logs, LOG_STEP, row.data);
@@ -290,7 +294,8 @@ static int count_epoch(struct loop *loop, double rate)
 
 	if (epoch == state->epoch)
 		return 0;
-	text_format(&row, "%lld\t%lld\t%lld", (long long)epoch, (long long)state->step, (long long)state->samples);
+	text_format(&row, "%lld\t%lld\t%lld", (long long)epoch, (long long)state->step,
+		(long long)state->samples);
 	status = add_fields(&row, (double[]){state->epoch_loss / (double)state->epoch_steps, rate}, 2);
 	if (!status)
 		status = logs_row(loop->logs, LOG_EPOCH, row.data);
@@ -310,9 +315,11 @@ static enum train_phase next_phase(const struct loop *loop, enum train_phase aft
 	const struct loop_plan *plan = loop->plan;
 	int64_t step = loop->state.step;
 
-	if (after < PHASE_VALIDATE && plan->validate_every > 0 && step % plan->validate_every == 0 && loop->task->sets)
+	if (after < PHASE_VALIDATE && plan->validate_every > 0 && step % plan->validate_every == 0 &&
+		loop->task->sets)
 		return PHASE_VALIDATE;
-	if (after < PHASE_PICTURES && plan->picture_every > 0 && step % plan->picture_every == 0 && loop->task->pictures)
+	if (after < PHASE_PICTURES && plan->picture_every > 0 && step % plan->picture_every == 0 &&
+		loop->task->pictures)
 		return PHASE_PICTURES;
 	return step >= plan->steps ? PHASE_DONE : PHASE_STEP;
 }
@@ -362,7 +369,8 @@ static int phase_step(struct loop *loop)
 		struct text what = {0};
 
 		text_format(&what, "the gradient of %s is not finite", name ? name : "the whole network");
-		status = not_finite(loop, loop->task->micros - 1, what.data ? what.data : "a gradient is not finite");
+		status = not_finite(
+			loop, loop->task->micros - 1, what.data ? what.data : "a gradient is not finite");
 		text_release(&what);
 		return status;
 	}
@@ -440,7 +448,8 @@ static int consider_best(struct loop *loop, const char *metric, double value)
 	bool better = loop->plan->best_is_smaller ? value < state->best_value : value > state->best_value;
 	int status;
 
-	if (!loop->plan->best || strcmp(metric, loop->plan->best_metric) || isnan(value) || (!first && !better))
+	if (!loop->plan->best || strcmp(metric, loop->plan->best_metric) || isnan(value) ||
+		(!first && !better))
 		return 0;
 	snprintf(state->best_metric, sizeof(state->best_metric), "%s", metric);
 	state->best_value = value;
@@ -475,7 +484,8 @@ static int finish_set(struct loop *loop)
 		if (!status && state->set == 0)
 			status = consider_best(loop, metric, value);
 		if (!status && m == 0)
-			note("step %lld: %s %s %.4f (%.0f samples)", (long long)state->step, set, metric, value, sums[1]);
+			note("step %lld: %s %s %.4f (%.0f samples)", (long long)state->step, set, metric,
+				value, sums[1]);
 	}
 	text_release(&row);
 	text_release(&tag);
@@ -504,8 +514,10 @@ static int phase_validate(struct loop *loop)
 	if (state->sample < loop->task->set_samples(loop->task->state, (size_t)state->set)) {
 		status = add_sample(loop);
 		if (!status && progress_due(&loop->progress))
-			progress_show(&loop->progress, "step %lld: validating %s, sample %lld", (long long)state->step,
-				loop->task->set_name(loop->task->state, (size_t)state->set), (long long)state->sample);
+			progress_show(&loop->progress, "step %lld: validating %s, sample %lld",
+				(long long)state->step,
+				loop->task->set_name(loop->task->state, (size_t)state->set),
+				(long long)state->sample);
 		return status;
 	}
 	return finish_set(loop);
@@ -530,8 +542,8 @@ static int write_picture(struct loop *loop, const struct image *image, const cha
 	if (!status)
 		status = file_publish(path.data, png.data, png.length);
 	if (!status)
-		status = logs_image(loop->logs, loop->state.step, tag.data, image->width, image->height, png.data,
-			png.length);
+		status = logs_image(loop->logs, loop->state.step, tag.data, image->width, image->height,
+			png.data, png.length);
 	text_release(&png);
 	text_release(&path);
 	text_release(&tag);
@@ -643,10 +655,12 @@ static void tee(const char *text, void *context)
 		logs_text(loop->logs, text);
 }
 
-int loop_run(const struct run *run, const struct shift *shift, const struct loop_task *task, const struct loop_plan *plan,
-	struct leave *leave, const struct checkpoint *resumed, int64_t *step, const char **reason)
+int loop_run(const struct run *run, const struct shift *shift, const struct loop_task *task,
+	const struct loop_plan *plan, struct leave *leave, const struct checkpoint *resumed, int64_t *step,
+	const char **reason)
 {
-	struct loop loop = {.run = run, .shift = shift, .task = task, .plan = plan, .leave = leave, .reason = "error"};
+	struct loop loop = {
+		.run = run, .shift = shift, .task = task, .plan = plan, .leave = leave, .reason = "error"};
 	struct checkpoint_content what;
 	int status = weights_init(&loop.weights, program_store(task->program)), closed;
 

@@ -74,7 +74,8 @@ struct loop_plan {
  * training, a reason to leave, or an error. Writes logs, checkpoints, pictures, `done` and nothing else; the caller writes the
  * end row with *reason (a static string) and *step. Returns 0 (done), STATUS_AGAIN (left in time), or an error's status.
  */
-int loop_run(const struct run *run, const struct shift *shift, const struct loop_task *task, const struct loop_plan *plan,
-	struct leave *leave, const struct checkpoint *resumed, int64_t *step, const char **reason);
+int loop_run(const struct run *run, const struct shift *shift, const struct loop_task *task,
+	const struct loop_plan *plan, struct leave *leave, const struct checkpoint *resumed, int64_t *step,
+	const char **reason);
 
 #endif

@@ -7,8 +7,8 @@
 enum schedule_kind { SCHEDULE_CONSTANT, SCHEDULE_EXPONENTIAL, SCHEDULE_COSINE };
 struct schedule {
 	enum schedule_kind kind;
-	int64_t warmup;      /* steps of linear warm-up from 0 */
-	int64_t total;       /* steps at which the final ratio is reached (warm-up included) */
+	int64_t warmup; /* steps of linear warm-up from 0 */
+	int64_t total;  /* steps at which the final ratio is reached (warm-up included) */
 	double final_ratio;
 };
 /* Factor on the base rate for update number n = 0, 1, 2, ... (spec/marigold.md 6.5: the k-th update uses factor(k-1), so that

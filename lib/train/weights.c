@@ -19,7 +19,8 @@ static char *joined(const char *name, const char *suffix)
 	return text_take(&text);
 }
 
-static int describe(struct safetensor *tensor, const struct parameter *parameter, const char *suffix, float **memory)
+static int describe(
+	struct safetensor *tensor, const struct parameter *parameter, const char *suffix, float **memory)
 {
 	memset(tensor, 0, sizeof(*tensor));
 	tensor->name = joined(parameter->name, suffix);
@@ -49,8 +50,8 @@ int weights_init(struct weights *weights, const struct store *store)
 		for (size_t i = 0; i < count && !status && store_has(store, moments[m].slot); i++) {
 			size_t slot = weights->optimizer_count++;
 
-			status = describe(&weights->optimizer[slot], store_parameter(store, i), moments[m].suffix,
-				&weights->memory[count + slot]);
+			status = describe(&weights->optimizer[slot], store_parameter(store, i),
+				moments[m].suffix, &weights->memory[count + slot]);
 		}
 	return status;
 }
@@ -111,8 +112,8 @@ static int left_over(const struct store *store, const struct checkpoint *checkpo
 			const char *name = checkpoint->model[f].tensor[i].name;
 
 			if (store_find(store, name) < 0 && !text_match(ignore, name))
-				return error_set(STATUS_DATA, "%s: tensor %s is not part of this network", checkpoint->path,
-					name);
+				return error_set(STATUS_DATA, "%s: tensor %s is not part of this network",
+					checkpoint->path, name);
 		}
 	return 0;
 }
@@ -139,15 +140,18 @@ int weights_load_optimizer(struct store *store, const struct checkpoint *checkpo
 	int status = 0;
 
 	for (size_t m = 0; m < MOMENTS; m++)
-		for (size_t i = 0; i < store_count(store) && !status && store_has(store, moments[m].slot); i++) {
+		for (size_t i = 0; i < store_count(store) && !status && store_has(store, moments[m].slot);
+			i++) {
 			const struct parameter *parameter = store_parameter(store, i);
 			char *name = joined(parameter->name, moments[m].suffix);
-			const struct safetensor *tensor = name ? checkpoint_optimizer(checkpoint, name) : NULL;
+			const struct safetensor *tensor =
+				name ? checkpoint_optimizer(checkpoint, name) : NULL;
 
 			if (!name)
 				status = STATUS_FAILURE;
 			else if (!tensor || !same_shape(tensor, parameter))
-				status = error_set(STATUS_DATA, "%s: optimizer state %s is missing or of another shape",
+				status = error_set(STATUS_DATA,
+					"%s: optimizer state %s is missing or of another shape",
 					checkpoint->path, name);
 			else
 				status = import(store, i, moments[m].slot, tensor);
