@@ -99,7 +99,7 @@ int checkpoint_prune(const struct shift *shift, int64_t keep)
 	if (!status)
 		status = remove_orphans(shift->run);
 	free(entries);
-	return status;
+	return shift_failed(shift, status);
 }
 
 /* ---- the best ---- */
@@ -214,5 +214,5 @@ int checkpoint_best_write(const struct shift *shift, int64_t step, const char *m
 		status = remove_former(shift, &best);
 	text_release(&text);
 	free(path);
-	return status;
+	return shift_failed(shift, status);
 }

@@ -346,7 +346,7 @@ done:
 	free(building.directory);
 	free(parent);
 	free(path);
-	return status;
+	return shift_failed(shift, status);
 }
 
 int checkpoint_save(const struct shift *shift, const struct train_state *state,

@@ -262,7 +262,7 @@ int logs_open(
 static int fail(struct logs *logs, int status)
 {
 	logs->failed = logs->failed || status;
-	return status;
+	return shift_failed(logs->shift, status);
 }
 
 static int write_pending(struct logs *logs)

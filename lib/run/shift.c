@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "run/claim.h"
 #include "run/fields.h"
@@ -415,11 +416,27 @@ int shift_sweep(const struct shift *shift, const char *directory)
 		if (!number || number > shift->number)
 			continue;
 		char *path = path_join(place, names.name[i]);
-		status = path ? file_remove_tree(path) : error_status();
+		status = path ? STATUS_OK : error_status();
+		/* A shift that was replaced a moment ago may still be writing there: what cannot be removed now is later. */
+		if (path && file_remove_tree(path))
+			error_clear();
 		free(path);
 	}
 	names_release(&names);
 	free(place);
+	return status;
+}
+
+int shift_failed(const struct shift *shift, int status)
+{
+	if (!status || status == STATUS_FENCED)
+		return status;
+	char *message = memory_text(error_message());
+	if (shift_fence(shift) == STATUS_FENCED)
+		status = STATUS_FENCED;
+	else if (message)
+		error_set(status, "%s", message);
+	free(message);
 	return status;
 }
 

@@ -33,8 +33,11 @@ int shift_check(const struct run *run, const struct shift_identity *identity, bo
 int shift_claim(struct shift *shift, const struct run *run, bool take_over, int64_t step);
 /* Reads shifts/current: STATUS_FENCED when a newer shift exists. Called before each publish, prune and log flush. */
 int shift_fence(const struct shift *shift);
+/* A status that a write to RUN ended with, 0 included: becomes STATUS_FENCED when a newer shift exists, which removes the files that an
+ * older one is writing. */
+int shift_failed(const struct shift *shift, int status);
 /* Removes what killed shifts left in RUN/directory ("" for RUN itself): temporary names (.partial, .dead) that bear the number of
- * this shift or of an earlier one. Not while this process publishes something there. */
+ * this shift or of an earlier one, as far as they can be removed. Not while this process publishes something there. */
 int shift_sweep(const struct shift *shift, const char *directory);
 /* The "end" row; "-" for a shift that was refused before it had a number (shift->run and identity set). status: the exit status; reason: one word or a few ("done", "notice", "stopped", "not finite", ...). */
 int shift_end(const struct shift *shift, int64_t step, int status, const char *reason);

@@ -231,7 +231,7 @@ int checkpoint_save_phase(const struct shift *shift, const struct train_state *s
 	manifest_release(&manifest);
 	free(directory);
 	free(path);
-	return status;
+	return shift_failed(shift, status);
 }
 
 /* Where the last line begins, and whether it holds the sum of what is before it. */
