@@ -539,6 +539,9 @@ static int write_picture(struct loop *loop, const struct image *image, const cha
 	text_format(&tag, "pictures/%s", name);
 	if (!status && !(status = text_check(&path)) && !(status = text_check(&tag)))
 		status = shift_fence(loop->shift);
+	/* Pictures are compared as whole directories: no rest of a killed shift may stay. */
+	if (!status)
+		status = shift_sweep(loop->shift, directory + strlen(loop->run->path) + 1);
 	if (!status)
 		status = file_publish(path.data, png.data, png.length);
 	if (!status)
