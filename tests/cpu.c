@@ -1,13 +1,13 @@
 /*
- * The CPU back end by itself: every operation against a definition in double (cpu_reference.h), on every instruction
+ * The CPU back end by itself: every operation against its formula in double (support/reference_bodies.c), on every instruction
  * set this processor has, with bits that do not depend on the number of threads, adding to old values where asked.
  * Shapes are odd on purpose: ragged panels, tails, windows and chains.
  */
 #include <stdint.h>
 
-#include "cpu/cpu.h"
-#include "cpu_reference.h"
 #include "check.h"
+#include "cpu/cpu.h"
+#include "support/reference_bodies.h"
 
 /* A case: dims of each tensor, ending with 0. */
 struct trial {
@@ -16,6 +16,16 @@ struct trial {
 	int64_t in[NODE_INPUTS][TENSOR_DIMS + 1], out[NODE_OUTPUTS][TENSOR_DIMS + 1];
 	double tolerance; /* of the largest element; 0: 2e-6 */
 };
+
+static double random_value(uint64_t *state)
+{
+	double sum = 0;
+	for (int i = 0; i < 4; i++) {
+		*state = *state * 6364136223846793005u + 1442695040888963407u;
+		sum += (double)(*state >> 11) * 0x1p-53;
+	}
+	return (sum - 2) * 1.7; /* near normal, deviation 1 */
+}
 
 static void tensor_set(struct tensor *tensor, const int64_t *dim)
 {
@@ -36,82 +46,101 @@ struct bench {
 	double *expected[NODE_OUTPUTS];
 };
 
-/* Statistics saved by the forward pass must be true ones; mask 0 or 1. */
-static void special_inputs(struct bench *b)
+/* The formula's outputs for `node` and these inputs, into doubles; `in` may differ from the trial's. */
+static void reference_run(const struct node *node, const struct tensor *const in[], float *const x[],
+	const struct tensor *const out[], double *y[])
 {
-	const enum operation operation = b->trial->node.operation;
-	struct node forward = b->trial->node;
-	if (operation == OP_MASKED_MSE || operation == OP_MASKED_MSE_BACKWARD) {
-		float count = 0;
-		for (size_t i = 0; i < b->in[2].elements; i++)
-			count += b->x[2][i] = b->x[2][i] > -0.5f;
-		if (operation == OP_MASKED_MSE_BACKWARD)
-			b->x[3][0] = count * (float)(b->in[0].elements / b->in[2].elements);
-	}
-	if (operation == OP_TIMESTEP_EMBEDDING)
-		for (size_t i = 0; i < b->in[0].elements; i++)
-			b->x[0][i] = (float)(i * 37 % 1000);
-	const int at = operation == OP_LAYER_NORM_BACKWARD ? 2 : 3;
-	if (operation != OP_GROUP_NORM_BACKWARD && operation != OP_LAYER_NORM_BACKWARD &&
-		operation != OP_ATTENTION_BACKWARD)
-		return;
-	forward.operation = operation - 1; /* the forward operation stands before its gradient */
-	struct reference_call call = {.node = &forward};
+	struct call call = {.node = node};
 	double *data[NODE_INPUTS] = {0};
 	for (int i = 0; i < NODE_INPUTS; i++) {
-		data[i] = calloc(b->in[i].elements + 1, sizeof(double));
-		for (size_t e = 0; e < b->in[i].elements; e++)
-			data[i][e] = b->x[i][e];
-		call.in[i] = &b->in[i];
-		call.x[i] = data[i];
+		if (!x[i])
+			continue;
+		call.in[i] = in[i];
+		data[i] = calloc(in[i]->elements, sizeof(double));
+		for (size_t e = 0; e < in[i]->elements; e++)
+			data[i][e] = x[i][e];
 	}
-	double *zero = calloc(b->in[0].elements, sizeof *zero);
-	if (operation == OP_LAYER_NORM_BACKWARD)
-		call.x[2] = zero; /* any beta: it does not matter */
-	double *y = calloc(b->in[0].elements, sizeof *y), *s1 = calloc(b->in[0].elements, sizeof *s1);
-	double *s2 = calloc(b->in[0].elements, sizeof *s2);
-	call.y[0] = y;
-	call.y[1] = s1;
-	call.y[2] = s2;
-	reference_run(&call);
-	for (size_t e = 0; e < b->in[at].elements; e++)
-		b->x[at][e] = (float)(operation == OP_ATTENTION_BACKWARD ? y[e] : s1[e]);
-	for (size_t e = 0; e < b->in[at + 1].elements; e++)
-		b->x[at + 1][e] = (float)(operation == OP_ATTENTION_BACKWARD ? s1[e] : s2[e]);
+	for (int i = 0; i < NODE_OUTPUTS; i++) {
+		call.out[i] = out[i];
+		if (out[i])
+			memset(y[i], 0, out[i]->elements * sizeof(double));
+	}
+	reference_bodies[node->operation](&call, data, y);
 	for (int i = 0; i < NODE_INPUTS; i++)
 		free(data[i]);
-	free(zero);
-	free(y);
-	free(s1);
-	free(s2);
+}
+
+/* What the forward pass saved for a gradient must be true: input `at` is forward output `from`, and so on. */
+static void forward_inputs(struct bench *b, enum operation forward, const int at[3])
+{
+	struct node node = b->trial->node;
+	const struct tensor *in[NODE_INPUTS], *out[NODE_OUTPUTS] = {0};
+	float *x[NODE_INPUTS] = {0}, *beta = calloc(b->in[0].elements, sizeof *beta);
+	double *y[NODE_OUTPUTS] = {0};
+	node.operation = forward;
+	node.accumulate = 0;
+	for (int i = 0; i < 3; i++) {
+		const bool absent = forward == OP_LAYER_NORM && i == 2; /* its gradient does not know beta */
+		in[i] = absent ? &b->in[1] : &b->in[i];
+		x[i] = absent ? beta : b->x[i];
+		out[i] = at[i] < 0 ? (i ? NULL : &b->in[0]) : &b->in[at[i]];
+		y[i] = calloc(b->in[0].elements, sizeof(double));
+	}
+	reference_run(&node, in, x, out, y);
+	for (int i = 0; i < 3; i++) {
+		for (size_t e = 0; at[i] >= 0 && e < b->in[at[i]].elements; e++)
+			b->x[at[i]][e] = (float)y[i][e];
+		free(y[i]);
+	}
+	free(beta);
+}
+
+static void mask_inputs(struct bench *b)
+{
+	float count = 0;
+	for (size_t i = 0; i < b->in[2].elements; i++)
+		count += b->x[2][i] = b->x[2][i] > -0.5f;
+	if (b->x[3])
+		b->x[3][0] = count * (float)(b->in[0].elements / b->in[2].elements);
+}
+
+static void special_inputs(struct bench *b)
+{
+	switch (b->trial->node.operation) {
+	case OP_GROUP_NORM_BACKWARD:
+		forward_inputs(b, OP_GROUP_NORM, (int[]){-1, 3, 4});
+		break;
+	case OP_LAYER_NORM_BACKWARD:
+		forward_inputs(b, OP_LAYER_NORM, (int[]){-1, 2, 3});
+		break;
+	case OP_ATTENTION_BACKWARD:
+		forward_inputs(b, OP_ATTENTION, (int[]){3, 4, -1});
+		break;
+	case OP_MASKED_MSE:
+	case OP_MASKED_MSE_BACKWARD:
+		mask_inputs(b);
+		break;
+	case OP_TIMESTEP_EMBEDDING:
+		for (size_t i = 0; i < b->in[0].elements; i++)
+			b->x[0][i] = (float)(i * 37 % 1000);
+		break;
+	default:
+		break;
+	}
 }
 
 static void bench_expect(struct bench *b)
 {
-	struct reference_call call = {.node = &b->trial->node};
-	double *data[NODE_INPUTS] = {0};
-	for (int i = 0; i < NODE_INPUTS; i++) {
-		if (!b->x[i])
-			continue;
-		data[i] = calloc(b->in[i].elements, sizeof(double));
-		for (size_t e = 0; e < b->in[i].elements; e++)
-			data[i][e] = b->x[i][e];
-		call.in[i] = &b->in[i];
-		call.x[i] = data[i];
-	}
-	for (int i = 0; i < NODE_OUTPUTS; i++) {
-		if (!b->y[i])
-			continue;
-		call.out[i] = &b->out[i];
-		call.y[i] = b->expected[i];
-	}
-	reference_run(&call);
+	const struct tensor *in[NODE_INPUTS], *out[NODE_OUTPUTS];
+	for (int i = 0; i < NODE_INPUTS; i++)
+		in[i] = &b->in[i];
+	for (int i = 0; i < NODE_OUTPUTS; i++)
+		out[i] = b->y[i] ? &b->out[i] : NULL;
+	reference_run(&b->trial->node, in, b->x, out, b->expected);
 	for (int i = 0; i < NODE_OUTPUTS; i++)
 		for (size_t e = 0; b->y[i] && b->trial->node.accumulate >> i & 1 && e < b->out[i].elements;
 			e++)
 			b->expected[i][e] += b->before[i][e];
-	for (int i = 0; i < NODE_INPUTS; i++)
-		free(data[i]);
 }
 
 static void bench_init(struct bench *b, const struct trial *trial)
@@ -433,8 +462,6 @@ static void test_large_mean(struct device *device)
 	bench_init(&b, &trial);
 	for (size_t i = 0; i < b.in[0].elements; i++)
 		b.x[0][i] = 1000 + b.x[0][i];
-	for (int i = 0; i < NODE_OUTPUTS; i++)
-		memset(b.expected[i], 0, b.out[i].elements * sizeof(double));
 	bench_expect(&b);
 	check(bench_run(&b, device) && bench_error(&b, &output) < 3e-4, "group norm of a large mean");
 	bench_release(&b);
@@ -450,8 +477,6 @@ static void test_large_scores(struct device *device)
 	bench_init(&b, &trial);
 	for (size_t i = 0; i < b.in[1].elements; i++)
 		b.x[1][i] *= 40; /* the definition in double holds out to 700 */
-	for (int i = 0; i < 2; i++)
-		memset(b.expected[i], 0, b.out[i].elements * sizeof(double));
 	bench_expect(&b);
 	check(bench_run(&b, device) && bench_error(&b, &output) < 1e-4, "attention with large scores");
 	for (size_t i = 0; i < b.in[1].elements; i++)
