@@ -46,6 +46,7 @@ void graph_free(struct graph *graph)
 	free(graph->tensors);
 	free(graph->nodes);
 	free(graph->calls);
+	free(graph->last_write);
 	free(graph->message);
 	free(graph->name);
 	free(graph);

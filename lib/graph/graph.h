@@ -136,8 +136,30 @@ int graph_read(struct graph *graph, int tensor, void *data);
 int graph_run(struct graph *graph);
 
 /* After each micro-batch's graph_run() of a training graph: adds its gradients into the sum by a binary tree that pairs
- * consecutive micro-batches from the left. After the last one (micro == micros - 1) the gradient is the mean over micros. */
+ * consecutive micro-batches from the left. After the last one (micro == micros - 1) the gradient is the mean over micros (and ranks). */
 int program_collect(struct program *program, int64_t micro, int64_t micros);
+/*
+ * Ranks: processes that run the same program on micro-batches of their own add up their gradients while the last backward pass
+ * runs. The gradients of a program lie in one block, in order of building, so that it is filled from its end.
+ *
+ *	program_set_exchange(program, &exchange);                   after program_prepare()
+ *	for each micro-batch: program_begin(program, micro, micros); ... graph_run(graph); program_collect(program, micro, micros);
+ */
+struct program_exchange {
+	void *state;
+	/* From float `from` of the block to its end this process's sums are complete, and nobody else looks at them until finish()
+	 * returns. Called after every operation of the last micro-batch's backward pass, so that an exchange gets on. */
+	int (*ready)(void *state, size_t from);
+	/* Everything is ready: returns when the block holds the sums over all ranks. */
+	int (*finish)(void *state);
+	int ranks;
+};
+void program_set_exchange(struct program *program, const struct program_exchange *exchange);
+/* The block of gradients and its floats (some between parameters belong to none; they are 0). After program_prepare(). */
+float *program_gradients(struct program *program, size_t *count);
+/* Before graph_run(): which of this process's micro-batches of a step it is. Without it, or without an exchange, gradients are
+ * complete at program_collect() only. */
+void program_begin(struct program *program, int64_t micro, int64_t micros);
 /* Global gradient norm (before clipping; squares added in double, parameters in store order). */
 int program_gradient_norm(struct program *program, double *norm);
 /* Clips and updates all parameters by the rule: above `clip` the gradient is multiplied by clip / (norm + 1e-6). */

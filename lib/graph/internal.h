@@ -38,6 +38,7 @@ struct graph {
 	char *inputs;
 	struct call *calls; /* without copies onto themselves */
 	size_t call_count, forward_calls;
+	size_t *last_write; /* by parameter: the call after which its gradient is complete, plus one; 0: none */
 };
 
 struct entry {
@@ -71,6 +72,10 @@ struct program {
 	int accumulator_count, accumulator_depth; /* allocated, in use */
 	double norm;
 	bool norm_known;
+	struct program_exchange exchange; /* finish is NULL: none */
+	bool last_micro;       /* the next run is a step's last micro-batch */
+	bool *complete;        /* by parameter, in the last micro-batch */
+	size_t complete_from;  /* the parameters from this one on are complete */
 };
 
 size_t align_up(size_t bytes);
@@ -101,6 +106,20 @@ void *graph_address(const struct graph *graph, int tensor);
 void graph_call(const struct graph *graph, size_t node, struct call *call, bool data);
 /* Whether the memory of this tensor is planned into the arena. */
 bool graph_in_arena(const struct graph *graph, int root);
+
+/* exchange.c */
+int graph_find_last_writes(struct graph *graph);
+/* The backward pass of a last micro-batch, its gradients handed over as they get complete. */
+int graph_run_last(struct graph *graph);
+/* What was not handed over yet; then waits for the other ranks. */
+int program_finish_exchange(struct program *program);
+
+/* update.c */
+/* Adds the partial sums that wait to floats [first, first + count) of the block of gradients. */
+int program_add_waiting(struct program *program, size_t first, size_t count);
+
+/* program.c */
+int graph_run_calls(struct graph *graph, size_t first, size_t end);
 
 /* plan.c, cost.c */
 int graph_plan(struct graph *graph);

@@ -41,6 +41,7 @@ void program_free(struct program *program)
 	device_release(program, &program->workspace);
 	store_free(program->store);
 	free(program->graphs);
+	free(program->complete);
 	free(program);
 }
 
@@ -220,6 +221,8 @@ static int bind_graph(struct graph *graph)
 		if (n < graph->forward_count)
 			graph->forward_calls = graph->call_count;
 	}
+	if (graph_find_last_writes(graph))
+		return error_status();
 	graph->prepared = true;
 	return STATUS_OK;
 }
@@ -337,7 +340,7 @@ static int find_not_finite(struct graph *graph)
 	return status ? status : error_set(STATUS_FENCED, "not finite: the loss of graph %s", graph->name);
 }
 
-static int run_calls(struct graph *graph, size_t first, size_t end)
+int graph_run_calls(struct graph *graph, size_t first, size_t end)
 {
 	struct device *device = graph->program->device;
 
@@ -354,7 +357,7 @@ int graph_run(struct graph *graph)
 
 	if (!graph->prepared)
 		return error_set(STATUS_FAILURE, "graph %s is run before it was prepared", graph->name);
-	if (run_calls(graph, 0, graph->forward_calls))
+	if (graph_run_calls(graph, 0, graph->forward_calls))
 		return error_status();
 	if (graph->loss < 0)
 		return STATUS_OK;
@@ -363,5 +366,7 @@ int graph_run(struct graph *graph)
 		return error_status();
 	if (!isfinite(loss))
 		return find_not_finite(graph);
-	return run_calls(graph, graph->forward_calls, graph->call_count);
+	if (graph->program->last_micro && graph->program->exchange.finish)
+		return graph_run_last(graph);
+	return graph_run_calls(graph, graph->forward_calls, graph->call_count);
 }

@@ -3,12 +3,42 @@
 #include "base/error.h"
 #include "graph/internal.h"
 
-static int add_top(struct program *program, float *gradient)
+static int add_level(struct program *program, int depth, size_t first, size_t count)
 {
-	const float *partial = (const float *)program->accumulator[--program->accumulator_depth];
+	float *gradient = (float *)program->store->block[SLOT_GRADIENT];
+	const float *partial = (const float *)program->accumulator[depth];
 
-	return program->device->backend->add(
-		program->device, gradient, partial, program->store->trained_bytes / sizeof(float));
+	return program->device->backend->add(program->device, gradient + first, partial + first, count);
+}
+
+int program_add_waiting(struct program *program, size_t first, size_t count)
+{
+	int status = STATUS_OK;
+
+	for (int depth = program->accumulator_depth; depth-- > 0 && !status;)
+		status = add_level(program, depth, first, count);
+	return status;
+}
+
+/* The last micro-batch's gradients join what waits, from the smallest to the largest; then the other ranks'. */
+static int finish_mean(struct program *program, int64_t micros)
+{
+	struct store *store = program->store;
+	size_t count = store->trained_bytes / sizeof(float);
+	int64_t parts = micros;
+	int status;
+
+	if (program->exchange.finish) {
+		parts *= program->exchange.ranks;
+		status = program_finish_exchange(program);
+	} else {
+		status = program_add_waiting(program, 0, count);
+	}
+	program->accumulator_depth = 0;
+	if (status || parts == 1)
+		return status;
+	return program->device->backend->scale(
+		program->device, (float *)store->block[SLOT_GRADIENT], 1.0 / (double)parts, count);
 }
 
 /*
@@ -19,32 +49,27 @@ static int add_top(struct program *program, float *gradient)
 int program_collect(struct program *program, int64_t micro, int64_t micros)
 {
 	struct store *store = program->store;
-	float *gradient = (float *)store->block[SLOT_GRADIENT];
-	bool last = micro == micros - 1;
+	size_t count = store->trained_bytes / sizeof(float);
 	int level = 0, depth;
 
-	if (!gradient || micro < 0 || micro >= micros || micros > program->micros)
+	if (!store->block[SLOT_GRADIENT] || micro < 0 || micro >= micros || micros > program->micros)
 		return error_set(STATUS_FAILURE, "micro-batch %lld of %lld was not planned", (long long)micro,
 			(long long)micros);
 	program->norm_known = false;
 	if (micro == 0)
 		program->accumulator_depth = 0;
-	while ((depth = program->accumulator_depth) > 0 &&
-		(last || program->accumulator_level[depth - 1] == level)) {
-		if (add_top(program, gradient))
+	if (micro == micros - 1)
+		return finish_mean(program, micros);
+	while ((depth = program->accumulator_depth) > 0 && program->accumulator_level[depth - 1] == level) {
+		if (add_level(program, depth - 1, 0, count))
 			return error_status();
+		program->accumulator_depth--;
 		level++;
 	}
-	if (!last) {
-		program->accumulator_level[depth] = level;
-		program->accumulator_depth++;
-		return program->device->backend->copy(
-			program->device, program->accumulator[depth], gradient, store->trained_bytes);
-	}
-	if (micros == 1)
-		return STATUS_OK;
-	return program->device->backend->scale(
-		program->device, gradient, 1.0 / (double)micros, store->trained_bytes / sizeof(float));
+	program->accumulator_level[depth] = level;
+	program->accumulator_depth++;
+	return program->device->backend->copy(
+		program->device, program->accumulator[depth], store->block[SLOT_GRADIENT], store->trained_bytes);
 }
 
 static int parameter_squares(struct program *program, size_t i, double *sum)
