@@ -25,7 +25,7 @@
 
 enum { DEFAULT_JOBS = 8, MOST_JOBS = 256 };
 static const size_t longest_list = (size_t)1 << 30;
-static const double patience = 10; /* s, with a damaged copy that others read */
+static const double patience = 5; /* s, with a damaged copy that others read */
 
 /* One source that is wanted. */
 struct wanted {

@@ -78,15 +78,16 @@ static int open_directory(const struct stage_tree *tree, const char *path)
 static int check_inside(const struct stage_tree *tree, const char *path)
 {
 	char real[PATH_MAX];
+	struct stat information;
 	int status = STATUS_OK;
 	size_t length = strlen(tree->root);
 	char *whole = path_join(tree->root, path);
 	if (!whole)
 		return error_status();
 	if (!realpath(whole, real))
-		status = errno == ENOENT ? error_set(STATUS_DATA,
-						   "%s: is a link to nothing; remove or mend it", whole)
-					 : error_errno(0, "%s", whole);
+		status = errno == ENOENT && !lstat(whole, &information)
+				 ? error_set(STATUS_DATA, "%s: is a link to nothing; remove or mend it", whole)
+				 : error_errno(0, "%s", whole);
 	else if (!tree->follow && strcmp(tree->root, "/") &&
 		 (strncmp(real, tree->root, length) || (real[length] && real[length] != '/')))
 		status = error_set(STATUS_DATA,
