@@ -86,6 +86,22 @@ static int build_convolution(struct bench *bench, const int *s)
 			.bias = s[11]});
 }
 
+/* n d h w in, out, kernel (frames, rows and columns), stride (the same), padding before, groups; the padding behind is one
+ * more along the frames, one less along the columns */
+static int build_convolution_3d(struct bench *bench, const int *s)
+{
+	int x = variable(bench, "x", 5, (int64_t[]){s[0], s[1], s[2], s[3], s[4]}), pad = s[10];
+
+	return graph_convolution(bench->graph, x, "convolution",
+		(struct convolution){.out = s[5],
+			.kernel = {s[6], s[7], s[7]},
+			.stride = {s[8], s[9], s[9]},
+			.pad_before = {pad, pad, pad},
+			.pad_after = {pad + 1, pad, pad - (pad > 0)},
+			.groups = s[11],
+			.bias = s[6] > 1});
+}
+
 /* rows, in, out, bias */
 static int build_linear(struct bench *bench, const int *s)
 {
@@ -215,6 +231,12 @@ static const struct row table[] = {
 			{1, 6, 5, 8, 16, 3, 3, 2, 1, 1, 1, 1}, {1, 7, 6, 5, 3, 3, 3, 2, 0, 1, 1, 1},
 			{2, 4, 3, 6, 9, 1, 1, 1, 0, 0, 1, 1}, {1, 5, 4, 8, 12, 3, 2, 1, 1, 0, 4, 0},
 			{2, 6, 8, 40, 24, 3, 3, 1, 1, 1, 1, 1}, {1, 12, 16, 64, 32, 3, 3, 1, 1, 1, 1, 1}}},
+	{"convolution-3d", build_convolution_3d, 5e-6,
+		{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1}, {2, 3, 4, 5, 3, 4, 3, 3, 1, 1, 1, 1},
+			{1, 5, 6, 5, 4, 6, 3, 3, 2, 2, 1, 1}, {1, 1, 4, 3, 2, 3, 3, 3, 1, 1, 1, 1},
+			{2, 4, 5, 4, 4, 8, 3, 3, 1, 2, 1, 2}, {1, 4, 3, 5, 3, 2, 1, 1, 2, 2, 0, 1},
+			{1, 5, 9, 8, 3, 20, 5, 7, 1, 2, 3, 1}, {2, 2, 6, 7, 40, 24, 3, 3, 1, 1, 1, 1},
+			{1, 3, 2, 3, 4, 3, 2, 2, 3, 3, 1, 1}}},
 	{"linear", build_linear, 5e-6,
 		{{1, 1, 1, 0}, {3, 5, 7, 1}, {2, 128, 33, 1}, {37, 24, 17, 0}, {192, 64, 130, 1},
 			{500, 16, 16, 1}}},

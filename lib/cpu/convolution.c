@@ -1,7 +1,8 @@
 /*
- * 2D convolution and its data gradient, as products without a patch matrix: in a window of the input, padded by copying
- * it, the kernel's columns and channels lie behind one another, so a row of outputs is a strip whose segments are the
- * kernel's rows. The data gradient is the same over dy, one such product for each residue of the stride.
+ * Convolution and its data gradient, as products without a patch matrix: in a window of a frame, padded by copying it, the
+ * kernel's columns and channels lie behind one another, so a row of outputs is a strip whose segments are the kernel's rows.
+ * The frames of a 3D convolution are added tap by tap; those that only see padding are left out. The data gradient is the
+ * same over dy, one such product for each residue of the stride.
  */
 #include "cpu/convolution.h"
 
@@ -14,20 +15,26 @@
 struct convolution_shape convolution_shape(
 	const struct convolution *convolution, const struct tensor *x, const struct tensor *y)
 {
+	const int axis = x->dims - 4; /* of the height, among the axes */
 	struct convolution_shape s = {
-		.images = x->dim[0],
-		.height = x->dim[1],
-		.width = x->dim[2],
-		.channels = x->dim[3],
-		.out_height = y->dim[1],
-		.out_width = y->dim[2],
-		.out = y->dim[3],
+		.samples = x->dim[0],
+		.frames = axis ? x->dim[1] : 1,
+		.height = x->dim[axis + 1],
+		.width = x->dim[axis + 2],
+		.channels = last_dim(x),
+		.out_frames = axis ? y->dim[1] : 1,
+		.out_height = y->dim[axis + 1],
+		.out_width = y->dim[axis + 2],
+		.out = last_dim(y),
+		.frame_kernel = axis ? convolution->kernel[0] : 1,
+		.frame_stride = axis && convolution->stride[0] ? convolution->stride[0] : 1,
+		.frame_pad = axis ? convolution->pad_before[0] : 0,
 		.groups = convolution->groups ? convolution->groups : 1,
 	};
 	for (int i = 0; i < 2; i++) {
-		s.kernel[i] = convolution->kernel[i];
-		s.stride[i] = convolution->stride[i] ? convolution->stride[i] : 1;
-		s.pad[i] = convolution->pad_before[i];
+		s.kernel[i] = convolution->kernel[axis + i];
+		s.stride[i] = convolution->stride[axis + i] ? convolution->stride[axis + i] : 1;
+		s.pad[i] = convolution->pad_before[axis + i];
 	}
 	s.group_channels = s.channels / s.groups;
 	s.group_out = s.out / s.groups;
@@ -38,21 +45,23 @@ bool convolution_is_pointwise(const struct convolution_shape *s)
 {
 	return s->kernel[0] == 1 && s->kernel[1] == 1 && s->stride[0] == 1 && s->stride[1] == 1 &&
 	       s->pad[0] == 0 && s->pad[1] == 0 && s->groups == 1 && s->height == s->out_height &&
-	       s->width == s->out_width;
+	       s->width == s->out_width && s->frame_kernel == 1 && s->frame_stride == 1 &&
+	       s->frame_pad == 0 && s->frames == s->out_frames;
 }
 
 /*
- * out[i][h][w][:] (+)= sum over r, q of source[i][h * step + origin + r][w * step + origin + q][:] b[r][q][:][:],
- * 0 outside the source.
+ * out[i][f][h][w][:] (+)= sum over p, r, q of source[i][f * step + origin + p][h * step + origin + r][w * step + origin +
+ * q][:] b[p][r][q][:][:], 0 outside the source.
  */
 struct correlation {
-	int64_t images;
-	const float *source;                    /* first channel of the first pixel */
+	int64_t samples;
+	int64_t frames, frame_kernel, frame_step, frame_origin; /* of the source */
+	const float *source;                                    /* first channel of the first pixel */
 	int64_t height, width, pixel, channels; /* of the source; floats from pixel to pixel */
 	int64_t kernel[2], step[2], origin[2];
 	float *out;
-	int64_t out_height, out_width, columns;
-	ptrdiff_t out_image, out_row, out_pixel;
+	int64_t out_frames, out_height, out_width, columns;
+	ptrdiff_t out_sample, out_frame, out_row, out_pixel;
 	const float *b, *bias;
 	bool packed; /* b is in panels, else it lies [kernel..., channels] with rows b_step apart */
 	ptrdiff_t b_step;
@@ -90,12 +99,12 @@ static void window_row(const struct correlation *c, float *to, const float *line
 	memset(to + end * c->channels, 0, (size_t)((width - end) * c->channels) * sizeof *to);
 }
 
-/* The window that output rows [first, first + rows) of an image read. */
-static void window_copy(const struct correlation *c, float *to, int64_t image, int64_t first, int64_t rows)
+/* The window that output rows [first, first + rows) read of a frame of the source. */
+static void window_copy(const struct correlation *c, float *to, int64_t frame, int64_t first, int64_t rows)
 {
 	const int64_t width = (c->out_width - 1) * c->step[1] + c->kernel[1];
 	const int64_t count = (rows - 1) * c->step[0] + c->kernel[0], top = first * c->step[0] + c->origin[0];
-	const float *source = c->source + image * c->height * c->width * c->pixel;
+	const float *source = c->source + frame * c->height * c->width * c->pixel;
 	for (int64_t r = 0; r < count; r++) {
 		int64_t h = top + r;
 		float *row = to + r * width * c->channels;
@@ -106,9 +115,10 @@ static void window_copy(const struct correlation *c, float *to, int64_t image, i
 	}
 }
 
-/* Output rows [first, first + rows) of an image from their window: chains of whole or cut kernel rows. */
+/* Rows of outputs at `out` from their window by one tap of frames, the first or a later one: chains of whole or cut kernel
+ * rows. */
 static void correlate_window(const struct cpu_device *device, const struct correlation *c,
-	const float *window, int64_t image, int64_t first, int64_t rows)
+	const float *window, float *out, int64_t rows, int64_t tap, bool first)
 {
 	const int64_t width = (c->out_width - 1) * c->step[1] + c->kernel[1], wide = device->kernels->panel;
 	const int64_t depth = c->kernel[1] * c->channels, total = c->kernel[0] * depth;
@@ -125,20 +135,21 @@ static void correlate_window(const struct cpu_device *device, const struct corre
 				.a_row = c->step[1] * c->channels,
 				.a_step = 1,
 				.a_segment = width * c->channels,
-				.b = (c->packed ? c->b + j * total : c->b + j) + start * b_step,
+				.b = (c->packed ? c->b + j * total * c->frame_kernel : c->b + j) +
+				     (tap * total + start) * b_step,
 				.b_step = b_step,
 				.b_segment = depth * b_step,
 				.c_row = c->out_pixel,
-				.bias = c->bias && chain == 0 ? c->bias + j : NULL,
+				.bias = c->bias && first && chain == 0 ? c->bias + j : NULL,
 				.rows = c->out_width,
 				.segments = whole ? c->kernel[0] : 1,
 				.length = length,
 				.columns = (int)columns,
-				.accumulate = c->accumulate || chain > 0,
+				.accumulate = c->accumulate || !first || chain > 0,
 			};
 			for (int64_t h = 0; h < rows; h++) {
 				strip.a = window + (h * c->step[0] + row) * width * c->channels + k;
-				strip.c = c->out + image * c->out_image + (first + h) * c->out_row + j;
+				strip.c = out + h * c->out_row + j;
 				device->kernels->strip(&strip);
 			}
 		}
@@ -147,8 +158,9 @@ static void correlate_window(const struct cpu_device *device, const struct corre
 
 static double correlation_work(const struct correlation *c)
 {
-	return (double)(c->images * c->out_height * c->out_width) * (double)(c->kernel[0] * c->kernel[1]) *
-	       (double)(c->channels * c->columns) / 8;
+	return (double)(c->samples * c->out_frames * c->out_height * c->out_width) *
+	       (double)(c->frame_kernel * c->kernel[0] * c->kernel[1]) * (double)(c->channels * c->columns) /
+	       8;
 }
 
 struct correlation_job {
@@ -158,23 +170,49 @@ struct correlation_job {
 	int64_t stride;
 };
 
+/* Rows of outputs that no tap reaches. */
+static void clear_rows(const struct correlation *c, float *out, int64_t rows)
+{
+	for (int64_t h = 0; h < rows && !c->accumulate; h++)
+		for (int64_t w = 0; w < c->out_width; w++) {
+			float *pixel = out + h * c->out_row + w * c->out_pixel;
+			if (c->bias)
+				memcpy(pixel, c->bias, (size_t)c->columns * sizeof *pixel);
+			else
+				memset(pixel, 0, (size_t)c->columns * sizeof *pixel);
+		}
+}
+
+/* A block of rows of one frame of outputs. */
 static void correlation_piece(void *context, int64_t i, int thread)
 {
 	const struct correlation_job *job = context;
 	const struct correlation *c = job->correlation;
 	const int64_t block = window_rows(c), blocks = divide_up(c->out_height, block);
-	const int64_t first = i % blocks * block, rows = smaller(block, c->out_height - first);
-	float *window = job->windows + thread * job->stride;
-	window_copy(c, window, i / blocks, first, rows);
-	correlate_window(job->device, c, window, i / blocks, first, rows);
+	const int64_t row = i % blocks * block, rows = smaller(block, c->out_height - row);
+	const int64_t sample = i / blocks / c->out_frames, frame = i / blocks % c->out_frames;
+	float *window = job->windows + thread * job->stride,
+	      *out = c->out + sample * c->out_sample + frame * c->out_frame + row * c->out_row;
+	bool first = true;
+	for (int64_t tap = 0; tap < c->frame_kernel; tap++) {
+		const int64_t from = frame * c->frame_step + c->frame_origin + tap;
+		if (from < 0 || from >= c->frames)
+			continue;
+		window_copy(c, window, sample * c->frames + from, row, rows);
+		correlate_window(job->device, c, window, out, rows, tap, first);
+		first = false;
+	}
+	if (first)
+		clear_rows(c, out, rows);
 }
 
 static void correlate(
 	const struct cpu_device *device, const struct correlation *c, float *windows, int64_t stride)
 {
 	struct correlation_job job = {device, c, windows, stride};
-	cpu_share(device, correlation_work(c), c->images * divide_up(c->out_height, window_rows(c)),
-		correlation_piece, &job);
+	cpu_share(device, correlation_work(c),
+		c->samples * c->out_frames * divide_up(c->out_height, window_rows(c)), correlation_piece,
+		&job);
 }
 
 /* ---- forward ---- */
@@ -182,18 +220,24 @@ static void correlate(
 static struct correlation forward_correlation(const struct convolution_shape *s)
 {
 	return (struct correlation){
-		.images = s->images,
+		.samples = s->samples,
+		.frames = s->frames,
 		.height = s->height,
 		.width = s->width,
 		.pixel = s->channels,
 		.channels = s->group_channels,
+		.frame_kernel = s->frame_kernel,
+		.frame_step = s->frame_stride,
+		.frame_origin = -s->frame_pad,
 		.kernel = {s->kernel[0], s->kernel[1]},
 		.step = {s->stride[0], s->stride[1]},
 		.origin = {-s->pad[0], -s->pad[1]},
+		.out_frames = s->out_frames,
 		.out_height = s->out_height,
 		.out_width = s->out_width,
 		.columns = s->group_out,
-		.out_image = s->out_height * s->out_width * s->out,
+		.out_sample = s->out_frames * s->out_height * s->out_width * s->out,
+		.out_frame = s->out_height * s->out_width * s->out,
 		.out_row = s->out_width * s->out,
 		.out_pixel = s->out,
 		.b_step = s->out,
@@ -203,7 +247,7 @@ static struct correlation forward_correlation(const struct convolution_shape *s)
 static struct product pointwise_product(const struct convolution_shape *s, const struct call *call)
 {
 	return (struct product){
-		.rows = s->images * s->height * s->width,
+		.rows = s->samples * s->frames * s->height * s->width,
 		.columns = s->out,
 		.depth = s->channels,
 		.a = call->in_data[0],
@@ -232,7 +276,7 @@ size_t cpu_convolution_workspace(const struct cpu_device *device, const struct c
 		return product_workspace(device, &product);
 	}
 	const struct correlation c = forward_correlation(&s);
-	const int64_t weights = s.kernel[0] * s.kernel[1] * s.group_channels * s.group_out;
+	const int64_t weights = s.frame_kernel * s.kernel[0] * s.kernel[1] * s.group_channels * s.group_out;
 	return (size_t)device->threads * aligned_bytes(window_floats(&c), sizeof(float)) +
 	       (forward_packs(device, &s) ? aligned_bytes(weights, sizeof(float)) : 0);
 }
@@ -253,7 +297,7 @@ void cpu_convolution(const struct cpu_device *device, const struct call *call)
 	c.accumulate = accumulates(call, 0);
 	c.packed = forward_packs(device, &s);
 	for (int64_t g = 0; g < s.groups; g++) {
-		const int64_t depth = s.kernel[0] * s.kernel[1] * s.group_channels;
+		const int64_t depth = s.frame_kernel * s.kernel[0] * s.kernel[1] * s.group_channels;
 		if (c.packed)
 			panels_pack(device, &(struct panels){.to = packed,
 						    .total = depth,
@@ -290,24 +334,40 @@ static struct residue residue_of(int64_t r, int64_t kernel, int64_t stride, int6
 	};
 }
 
-static struct correlation data_correlation(const struct convolution_shape *s, int64_t residue_row,
-	int64_t residue_column, struct residue axis[2])
+static int64_t residue_count(const struct convolution_shape *s)
 {
-	axis[0] = residue_of(residue_row, s->kernel[0], s->stride[0], s->pad[0], s->height);
-	axis[1] = residue_of(residue_column, s->kernel[1], s->stride[1], s->pad[1], s->width);
+	return s->frame_stride * s->stride[0] * s->stride[1];
+}
+
+/* One residue of all: of frames, rows and columns. Its outputs start at float `*start` of dx. */
+static struct correlation data_correlation(
+	const struct convolution_shape *s, int64_t residue, struct residue axis[3], int64_t *start)
+{
+	const int64_t frame = residue / s->stride[1] / s->stride[0],
+		      row = residue / s->stride[1] % s->stride[0], column = residue % s->stride[1];
+	axis[0] = residue_of(frame, s->frame_kernel, s->frame_stride, s->frame_pad, s->frames);
+	axis[1] = residue_of(row, s->kernel[0], s->stride[0], s->pad[0], s->height);
+	axis[2] = residue_of(column, s->kernel[1], s->stride[1], s->pad[1], s->width);
+	*start = ((frame * s->height + row) * s->width + column) * s->channels;
 	return (struct correlation){
-		.images = s->images,
+		.samples = s->samples,
+		.frames = s->out_frames,
 		.height = s->out_height,
 		.width = s->out_width,
 		.pixel = s->out,
 		.channels = s->group_out,
-		.kernel = {axis[0].taps, axis[1].taps},
+		.frame_kernel = axis[0].taps,
+		.frame_step = 1,
+		.frame_origin = axis[0].origin,
+		.kernel = {axis[1].taps, axis[2].taps},
 		.step = {1, 1},
-		.origin = {axis[0].origin, axis[1].origin},
-		.out_height = axis[0].outputs,
-		.out_width = axis[1].outputs,
+		.origin = {axis[1].origin, axis[2].origin},
+		.out_frames = axis[0].outputs,
+		.out_height = axis[1].outputs,
+		.out_width = axis[2].outputs,
 		.columns = s->group_channels,
-		.out_image = s->height * s->width * s->channels,
+		.out_sample = s->frames * s->height * s->width * s->channels,
+		.out_frame = s->frame_stride * s->height * s->width * s->channels,
 		.out_row = s->stride[0] * s->width * s->channels,
 		.out_pixel = s->stride[1] * s->channels,
 		.packed = true,
@@ -317,7 +377,7 @@ static struct correlation data_correlation(const struct convolution_shape *s, in
 static struct product pointwise_data_product(const struct convolution_shape *s, const struct call *call)
 {
 	return (struct product){
-		.rows = s->images * s->height * s->width,
+		.rows = s->samples * s->frames * s->height * s->width,
 		.columns = s->channels,
 		.depth = s->out,
 		.a = call->in_data[0],
@@ -335,11 +395,12 @@ static struct product pointwise_data_product(const struct convolution_shape *s, 
 static void data_sizes(const struct convolution_shape *s, int64_t *window, int64_t *weights)
 {
 	*window = *weights = 1;
-	for (int64_t r = 0; r < s->stride[0] * s->stride[1]; r++) {
-		struct residue axis[2];
-		const struct correlation c = data_correlation(s, r / s->stride[1], r % s->stride[1], axis);
-		const int64_t depth = c.kernel[0] * c.kernel[1] * c.channels;
-		if (depth == 0 || c.out_height == 0 || c.out_width == 0)
+	for (int64_t r = 0; r < residue_count(s); r++) {
+		struct residue axis[3];
+		int64_t start;
+		const struct correlation c = data_correlation(s, r, axis, &start);
+		const int64_t depth = c.frame_kernel * c.kernel[0] * c.kernel[1] * c.channels;
+		if (depth == 0 || c.out_frames == 0 || c.out_height == 0 || c.out_width == 0)
 			continue;
 		*window = larger(*window, window_floats(&c));
 		*weights = larger(*weights, depth * c.columns);
@@ -360,15 +421,21 @@ size_t cpu_convolution_data_workspace(const struct cpu_device *device, const str
 	       aligned_bytes(weights, sizeof(float));
 }
 
-/* Turned taps: [row][column][out of the group] x [channels of the group] in panels. */
+/* Turned taps: [frame][row][column][out of the group] x [channels of the group] in panels. */
 static void pack_taps(const struct cpu_device *device, const struct convolution_shape *s, const float *weight,
-	int64_t group, const struct residue axis[2], float *to)
+	int64_t group, const struct residue axis[3], float *to)
 {
-	const int64_t taps = axis[0].taps * axis[1].taps;
+	const int64_t stride[3] = {s->frame_stride, s->stride[0], s->stride[1]};
+	const int64_t taps = axis[0].taps * axis[1].taps * axis[2].taps;
 	for (int64_t t = 0; t < taps; t++) {
-		const int64_t row = axis[0].first + s->stride[0] * (axis[0].taps - 1 - t / axis[1].taps);
-		const int64_t column = axis[1].first + s->stride[1] * (axis[1].taps - 1 - t % axis[1].taps);
-		const float *tap = weight + (row * s->kernel[1] + column) * s->group_channels * s->out;
+		const int64_t turned[3] = {axis[0].taps - 1 - t / axis[2].taps / axis[1].taps,
+			axis[1].taps - 1 - t / axis[2].taps % axis[1].taps,
+			axis[2].taps - 1 - t % axis[2].taps};
+		int64_t at[3];
+		for (int i = 0; i < 3; i++)
+			at[i] = axis[i].first + stride[i] * turned[i];
+		const float *tap = weight + ((at[0] * s->kernel[0] + at[1]) * s->kernel[1] + at[2]) *
+						    s->group_channels * s->out;
 		panels_pack(device, &(struct panels){.to = to,
 					    .total = taps * s->group_out,
 					    .first = t * s->group_out,
@@ -381,15 +448,11 @@ static void pack_taps(const struct cpu_device *device, const struct convolution_
 }
 
 /* Inputs that no tap reaches. */
-static void clear_pixels(const struct correlation *c)
+static void clear_frames(const struct correlation *c)
 {
-	if (c->accumulate)
-		return;
-	for (int64_t i = 0; i < c->images * c->out_height; i++)
-		for (int64_t w = 0; w < c->out_width; w++)
-			memset(c->out + i / c->out_height * c->out_image + i % c->out_height * c->out_row +
-					w * c->out_pixel,
-				0, (size_t)c->columns * sizeof *c->out);
+	for (int64_t i = 0; i < c->samples * c->out_frames; i++)
+		clear_rows(c, c->out + i / c->out_frames * c->out_sample + i % c->out_frames * c->out_frame,
+			c->out_height);
 }
 
 void cpu_convolution_data(const struct cpu_device *device, const struct call *call)
@@ -406,19 +469,19 @@ void cpu_convolution_data(const struct cpu_device *device, const struct call *ca
 	data_sizes(&s, &window, &weights);
 	const int64_t stride = (int64_t)(aligned_bytes(window, sizeof(float)) / sizeof(float));
 	float *windows = call->workspace, *packed = windows + device->threads * stride;
-	for (int64_t i = 0; i < s.stride[0] * s.stride[1] * s.groups; i++) {
-		const int64_t group = i % s.groups, r = i / s.groups;
-		struct residue axis[2];
-		struct correlation c = data_correlation(&s, r / s.stride[1], r % s.stride[1], axis);
+	for (int64_t i = 0; i < residue_count(&s) * s.groups; i++) {
+		const int64_t group = i % s.groups;
+		struct residue axis[3];
+		int64_t start;
+		struct correlation c = data_correlation(&s, i / s.groups, axis, &start);
 		c.source = dy + group * s.group_out;
 		c.b = packed;
-		c.out = (float *)call->out_data[0] + group * s.group_channels +
-			(r / s.stride[1] * s.width + r % s.stride[1]) * s.channels;
+		c.out = (float *)call->out_data[0] + start + group * s.group_channels;
 		c.accumulate = accumulates(call, 0);
-		if (c.out_height == 0 || c.out_width == 0)
+		if (c.out_frames == 0 || c.out_height == 0 || c.out_width == 0)
 			continue;
-		if (axis[0].taps == 0 || axis[1].taps == 0) {
-			clear_pixels(&c);
+		if (axis[0].taps == 0 || axis[1].taps == 0 || axis[2].taps == 0) {
+			clear_frames(&c);
 			continue;
 		}
 		pack_taps(device, &s, weight, group, axis, packed);

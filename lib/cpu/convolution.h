@@ -1,14 +1,15 @@
-/* Sizes of a 2D convolution, as its three operations see them. Forward and data gradient are in convolution.c, the
- * weight gradient in weight.c. */
+/* Sizes of a convolution, as its three operations see them: images [N,H,W,C] in 2D, frames [N,D,H,W,C] in 3D. Forward and
+ * data gradient are in convolution.c, the weight gradient in weight.c. */
 #ifndef NIGHTSHIFT_CPU_CONVOLUTION_H
 #define NIGHTSHIFT_CPU_CONVOLUTION_H
 
 #include "cpu/device.h"
 
 struct convolution_shape {
-	int64_t images, height, width, channels; /* x */
-	int64_t out_height, out_width, out;      /* y */
-	int64_t kernel[2], stride[2], pad[2];    /* pad before */
+	int64_t samples, frames, height, width, channels; /* x; one frame a sample in 2D */
+	int64_t out_frames, out_height, out_width, out;   /* y */
+	int64_t frame_kernel, frame_stride, frame_pad;    /* pad before */
+	int64_t kernel[2], stride[2], pad[2];             /* of height and width */
 	int64_t groups, group_channels, group_out;
 };
 

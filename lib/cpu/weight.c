@@ -21,17 +21,23 @@ struct weight_plan {
 	int64_t count; /* elements of dw */
 };
 
+/* Frames of all samples of dy. */
+static int64_t output_images(const struct convolution_shape *s)
+{
+	return s->samples * s->out_frames;
+}
+
 static struct weight_plan weight_plan(const struct cpu_device *device, const struct convolution_shape *s)
 {
-	struct weight_plan p = {
-		.wide = device->kernels->panel * OUT_PANELS, .taps = s->kernel[0] * s->kernel[1]};
+	struct weight_plan p = {.wide = device->kernels->panel * OUT_PANELS,
+		.taps = s->frame_kernel * s->kernel[0] * s->kernel[1]};
 	p.rows = divide_up(s->group_channels, CHANNEL_BLOCK);
 	p.columns = divide_up(s->group_out, p.wide);
 	p.count = p.taps * s->group_channels * s->out;
 	const int64_t blocks = s->groups * p.taps * p.rows * p.columns;
-	const int64_t pixels = s->images * s->out_height * s->out_width;
+	const int64_t images = output_images(s), pixels = images * s->out_height * s->out_width;
 	/* Images are split; the one line of a linear layer by pixels. */
-	const int64_t most = s->images > 1 ? s->images : s->out_height == 1 ? s->out_width : 1;
+	const int64_t most = images > 1 ? images : s->out_height == 1 ? s->out_width : 1;
 	p.splits = smaller(divide_up(ENOUGH_PIECES, blocks), smaller(most, larger(1, pixels / SPLIT_PIXELS)));
 	return p;
 }
@@ -95,10 +101,18 @@ static void weight_chain(const struct cpu_device *device, const struct convoluti
 	}
 }
 
-/* One block of one tap. */
-static void weight_tap(const struct cpu_device *device, const struct convolution_shape *s, int64_t row,
-	int64_t column, const struct weight_block *block)
+/* The frame of x that output image i reads by this tap; -1: padding. */
+static int64_t input_image(const struct convolution_shape *s, int64_t i, int64_t tap)
 {
+	const int64_t frame = i % s->out_frames * s->frame_stride + tap - s->frame_pad;
+	return frame < 0 || frame >= s->frames ? -1 : i / s->out_frames * s->frames + frame;
+}
+
+/* One block of one tap: of frames, rows and columns. */
+static void weight_tap(const struct cpu_device *device, const struct convolution_shape *s, int64_t tap,
+	const struct weight_block *block)
+{
+	const int64_t column = tap % s->kernel[1], row = tap / s->kernel[1] % s->kernel[0];
 	int64_t top, bottom, left, right;
 	valid_outputs(row, s->stride[0], s->pad[0], s->height, s->out_height, &top, &bottom);
 	valid_outputs(column, s->stride[1], s->pad[1], s->width, s->out_width, &left, &right);
@@ -108,8 +122,10 @@ static void weight_tap(const struct cpu_device *device, const struct convolution
 		      cuts = divide_up(width, PIXELS);
 	bool accumulate = block->accumulate;
 	for (int64_t i = block->first_image; i < block->end_image && width > 0; i++) {
-		for (int64_t h = top; h < bottom; h += lines) {
-			const int64_t from = (i * s->height + h * s->stride[0] + row - s->pad[0]) * s->width;
+		const int64_t image = input_image(s, i, tap / s->kernel[1] / s->kernel[0]);
+		for (int64_t h = top; h < bottom && image >= 0; h += lines) {
+			const int64_t from =
+				(image * s->height + h * s->stride[0] + row - s->pad[0]) * s->width;
 			for (int64_t cut = 0; cut < cuts; cut++) {
 				const int64_t w = left + width * cut / cuts,
 					      end = left + width * (cut + 1) / cuts;
@@ -148,13 +164,14 @@ static void weight_piece(void *context, int64_t i, int thread)
 		      split = rest / p->taps / s->groups;
 	const int64_t channel = s->group_channels * row / p->rows,
 		      j = group * s->group_out + column * p->wide;
-	const bool images = s->images > 1;
+	const int64_t all = output_images(s);
+	const bool images = all > 1;
 	float *dw = split ? job->parts + (split - 1) * p->count : job->dw;
 	const struct weight_block block = {
 		.channels = s->group_channels * (row + 1) / p->rows - channel,
 		.columns = smaller(p->wide, s->group_out - column * p->wide),
-		.first_image = images ? s->images * split / p->splits : 0,
-		.end_image = images ? s->images * (split + 1) / p->splits : 1,
+		.first_image = images ? all * split / p->splits : 0,
+		.end_image = images ? all * (split + 1) / p->splits : 1,
 		.first_pixel = images ? 0 : s->out_width * split / p->splits,
 		.end_pixel = images ? s->out_width : s->out_width * (split + 1) / p->splits,
 		.x = job->x + group * s->group_channels + channel,
@@ -163,7 +180,7 @@ static void weight_piece(void *context, int64_t i, int thread)
 		.packed = job->packed + thread * PIXELS * job->device->kernels->panel,
 		.accumulate = job->accumulate && split == 0,
 	};
-	weight_tap(job->device, s, tap / s->kernel[1], tap % s->kernel[1], &block);
+	weight_tap(job->device, s, tap, &block);
 }
 
 static size_t weight_workspace(const struct cpu_device *device, const struct convolution_shape *s)
@@ -176,10 +193,11 @@ static size_t weight_workspace(const struct cpu_device *device, const struct con
 static void weight_gradient(
 	const struct cpu_device *device, const struct convolution_shape *s, const struct call *call)
 {
-	const double work = (double)(s->images * s->out_height * s->out_width) *
-			    (double)(s->group_channels * s->out) * (double)(s->kernel[0] * s->kernel[1]) / 8;
-	struct weight_job job = {device, s, weight_plan(device, s), call->in_data[0], call->in_data[1],
-		call->out_data[0], NULL, NULL, accumulates(call, 0)};
+	const struct weight_plan plan = weight_plan(device, s);
+	const double work =
+		(double)(output_images(s) * s->out_height * s->out_width) * (double)plan.count / 8;
+	struct weight_job job = {device, s, plan, call->in_data[0], call->in_data[1], call->out_data[0], NULL,
+		NULL, accumulates(call, 0)};
 	void *workspace = call->workspace;
 	job.packed =
 		workspace_take(&workspace, device->threads * PIXELS * device->kernels->panel, sizeof(float));
@@ -229,13 +247,17 @@ static struct convolution_shape linear_shape(const struct call *call)
 {
 	const int64_t rows = row_count(call->in[0]), in = last_dim(call->in[0]), out = last_dim(call->in[1]);
 	return (struct convolution_shape){
-		.images = 1,
+		.samples = 1,
+		.frames = 1,
 		.height = 1,
 		.width = rows,
 		.channels = in,
+		.out_frames = 1,
 		.out_height = 1,
 		.out_width = rows,
 		.out = out,
+		.frame_kernel = 1,
+		.frame_stride = 1,
 		.kernel = {1, 1},
 		.stride = {1, 1},
 		.groups = 1,

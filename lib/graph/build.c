@@ -85,14 +85,15 @@ static int64_t convolved(const struct graph *graph, int x, int axis, const struc
 static int check_convolution(struct graph *graph, int x, const char *name, const struct convolution *c)
 {
 	char text[128];
+	int dims = graph_dims(graph, x);
 
-	if (graph_dims(graph, x) != 4)
-		return graph_fail(
-			graph, "%s: a convolution takes [N,H,W,C], not %s", name, shape_text(graph, x, text));
+	if (dims != 4 && dims != 5)
+		return graph_fail(graph, "%s: a convolution takes [N,H,W,C] or [N,D,H,W,C], not %s", name,
+			shape_text(graph, x, text));
 	if (c->out <= 0 || c->groups <= 0 || c->out % c->groups || channels_of(graph, x) % c->groups)
 		return graph_fail(graph, "%s: %lld channels in, %d out and %d groups do not fit", name,
 			(long long)channels_of(graph, x), c->out, c->groups);
-	for (int axis = 0; axis < 2; axis++) {
+	for (int axis = 0; axis < dims - 2; axis++) {
 		if (c->kernel[axis] <= 0 || c->stride[axis] <= 0 || c->pad_before[axis] < 0 ||
 			c->pad_after[axis] < 0)
 			return graph_fail(graph, "%s: impossible kernel, stride or padding", name);
@@ -103,29 +104,44 @@ static int check_convolution(struct graph *graph, int x, const char *name, const
 	return 0;
 }
 
+/* Shapes of the weight, in files, and of the result. */
+static void convolution_shapes(
+	struct graph *graph, int x, const struct convolution *c, int64_t *weight, int64_t *y)
+{
+	int dims = graph_dims(graph, x);
+
+	weight[0] = c->out;
+	weight[1] = channels_of(graph, x) / c->groups;
+	y[0] = graph_dim(graph, x, 0);
+	y[dims - 1] = c->out;
+	for (int axis = 0; axis < dims - 2; axis++) {
+		weight[axis + 2] = c->kernel[axis];
+		y[axis + 1] = convolved(graph, x, axis, c);
+	}
+}
+
 int graph_convolution(struct graph *graph, int x, const char *name, struct convolution c)
 {
-	int weight, bias = -1, y;
-	int64_t in;
-	double scale;
+	int dims, weight, bias = -1, y;
+	int64_t weight_dim[TENSOR_DIMS], y_dim[TENSOR_DIMS], terms = 1;
 
 	if (!graph_usable(graph, &x, 1) || !is_float(graph, name, x))
 		return -1;
 	c.groups = c.groups ? c.groups : 1;
-	c.stride[0] = c.stride[0] ? c.stride[0] : 1;
-	c.stride[1] = c.stride[1] ? c.stride[1] : 1;
+	for (int axis = 0; axis < 3; axis++)
+		c.stride[axis] = c.stride[axis] ? c.stride[axis] : 1;
 	if (check_convolution(graph, x, name, &c))
 		return -1;
-	in = channels_of(graph, x) / c.groups;
-	scale = 1 / sqrt((double)(in * c.kernel[0] * c.kernel[1]));
-	weight = graph_add_parameter(graph, name, ".weight", 4,
-		(int64_t[]){c.out, in, c.kernel[0], c.kernel[1]}, LAYOUT_CONVOLUTION, INITIAL_UNIFORM, scale);
+	dims = graph_dims(graph, x);
+	convolution_shapes(graph, x, &c, weight_dim, y_dim);
+	for (int i = 1; i < dims; i++)
+		terms *= weight_dim[i];
+	weight = graph_add_parameter(graph, name, ".weight", dims, weight_dim, LAYOUT_CONVOLUTION,
+		INITIAL_UNIFORM, 1 / sqrt((double)terms));
 	if (c.bias)
-		bias = graph_add_parameter(
-			graph, name, ".bias", 1, (int64_t[]){c.out}, LAYOUT_PLAIN, INITIAL_UNIFORM, scale);
-	y = add_operation(graph, OP_CONVOLUTION, name, 4,
-		(int64_t[]){graph_dim(graph, x, 0), convolved(graph, x, 0, &c), convolved(graph, x, 1, &c),
-			c.out});
+		bias = graph_add_parameter(graph, name, ".bias", 1, (int64_t[]){c.out}, LAYOUT_PLAIN,
+			INITIAL_UNIFORM, 1 / sqrt((double)terms));
+	y = add_operation(graph, OP_CONVOLUTION, name, dims, y_dim);
 	if (y < 0)
 		return -1;
 	last_node(graph)->in[0] = x;

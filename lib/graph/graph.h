@@ -64,9 +64,10 @@ void graph_pop(struct graph *graph);
 int graph_fail(struct graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- differentiable operations; NAME is relative to the prefix ---- */
-/* 2D convolution: x [N,H,W,C]; parameters NAME.weight [out,in/groups,kh,kw] and NAME.bias [out]. */
+/* Convolution of x [N,H,W,C] or [N,D,H,W,C]; parameters NAME.weight [out,in/groups,(kd,)kh,kw] and NAME.bias [out]. Sizes
+ * are by axis, in x's order (of [N,H,W,C] the third is not used); groups 0 reads as 1, strides 0 as 1. */
 struct convolution {
-	int out, kernel[2], stride[2], pad_before[2], pad_after[2], groups; /* groups 0 reads as 1, strides 0 as 1 */
+	int out, kernel[3], stride[3], pad_before[3], pad_after[3], groups;
 	bool bias;
 };
 int graph_convolution(struct graph *graph, int x, const char *name, struct convolution convolution);

@@ -3,7 +3,8 @@
  *
  * For each body the table below says which tensors it gets. `accumulate` bit k: output k is added to instead of written
  * (gradients of tensors used more than once, folded into the writer). An absent optional tensor is -1.
- * Shapes are channels-last; weights are in the engine's memory layout: convolution [kh,kw,in,out], linear [in,out].
+ * Shapes are channels-last; weights are in the engine's memory layout: convolution [(kd,)kh,kw,in,out], linear
+ * [in,out].
  *
  * CONVOLUTION           x, weight, bias?                       -> y
  * CONVOLUTION_DATA      dy, weight                             -> dx

@@ -14,7 +14,7 @@
 struct store;
 
 enum store_initial { INITIAL_ZERO, INITIAL_ONE, INITIAL_UNIFORM /* +-scale */, INITIAL_NORMAL /* scale = std */ };
-enum store_layout { LAYOUT_PLAIN, LAYOUT_CONVOLUTION /* memory [kh,kw,in,out] */, LAYOUT_LINEAR /* memory [in,out] */ };
+enum store_layout { LAYOUT_PLAIN, LAYOUT_CONVOLUTION /* memory [taps...,in,out] */, LAYOUT_LINEAR /* memory [in,out] */ };
 enum store_slot { SLOT_VALUE, SLOT_GRADIENT, SLOT_MOMENT1, SLOT_MOMENT2 };
 
 struct parameter {

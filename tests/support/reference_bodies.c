@@ -15,31 +15,48 @@ static int64_t rows(const struct tensor *tensor)
 
 /* ---- convolution ---- */
 
-/* One multiplication of a convolution: y[py][o] gets x[px] * w[pw]. */
+/* One multiplication of a convolution: y gets x * w. */
 struct tap {
 	int64_t x, w, y, o;
 };
+
+/* Element of x under position `tap` of the kernel at output position p, without its channel; -1 in the padding. */
+static int64_t input_position(
+	const struct convolution *c, const struct tensor *x, const struct tensor *y, int64_t p, int64_t tap)
+{
+	int64_t position = 0, scale = 1;
+
+	for (int axis = x->dims - 3; axis >= 0; axis--) {
+		int64_t at =
+			p % y->dim[axis + 1] * c->stride[axis] + tap % c->kernel[axis] - c->pad_before[axis];
+
+		if (at < 0 || at >= x->dim[axis + 1])
+			return -1;
+		position += at * scale;
+		scale *= x->dim[axis + 1];
+		p /= y->dim[axis + 1];
+		tap /= c->kernel[axis];
+	}
+	return p * scale + position;
+}
 
 /* Calls `each` for every pair of an output element and an input element under the kernel. */
 static void visit_taps(const struct convolution *c, const struct tensor *x, const struct tensor *y,
 	double **data, void (*each)(const struct tap *tap, double **data))
 {
 	int64_t in = channels(x), out = channels(y), group_in = in / c->groups, group_out = out / c->groups;
+	int64_t taps = 1;
 
+	for (int axis = 0; axis < x->dims - 2; axis++)
+		taps *= c->kernel[axis];
 	for (int64_t p = 0; p < rows(y) * out; p++) {
-		int64_t o = p % out, column = p / out % y->dim[2], row = p / out / y->dim[2] % y->dim[1];
-		int64_t n = p / out / y->dim[2] / y->dim[1];
-
-		for (int64_t q = 0; q < c->kernel[0] * c->kernel[1] * group_in; q++) {
-			int64_t i = q % group_in, kx = q / group_in % c->kernel[1],
-				ky = q / group_in / c->kernel[1];
-			int64_t h = row * c->stride[0] + ky - c->pad_before[0];
-			int64_t w = column * c->stride[1] + kx - c->pad_before[1];
+		for (int64_t q = 0; q < taps * group_in; q++) {
+			int64_t o = p % out, position = input_position(c, x, y, p / out, q / group_in);
 			struct tap tap = {.w = q * out + o, .y = p, .o = o};
 
-			if (h < 0 || w < 0 || h >= x->dim[1] || w >= x->dim[2])
+			if (position < 0)
 				continue;
-			tap.x = ((n * x->dim[1] + h) * x->dim[2] + w) * in + o / group_out * group_in + i;
+			tap.x = position * in + o / group_out * group_in + q % group_in;
 			each(&tap, data);
 		}
 	}
