@@ -69,6 +69,10 @@ examples() {
 	examples nightshift-run.5
 }
 
+@test "nightshift-slurm.7" {
+	examples nightshift-slurm.7
+}
+
 @test "predict.1" {
 	examples predict.1
 }

@@ -401,8 +401,9 @@ static int read_all(struct snapshot_files *files, bool force)
 int snapshot_files_read(struct snapshot_files *files, const char *directory, const char *run_path, bool force)
 {
 	*files = (struct snapshot_files){0};
-	char *real = realpath(directory, NULL), *run_real = realpath(run_path, NULL);
+	char *real = realpath(directory, NULL);
 	int status = real ? STATUS_OK : error_errno(0, "%s", directory);
+	char *run_real = realpath(run_path, NULL);
 	if (!status && !file_is_directory(real))
 		status = error_set(STATUS_NO_INPUT, "%s: is not a directory", directory);
 	if (!status)

@@ -85,9 +85,10 @@ static int check_inside(const struct stage_tree *tree, const char *path)
 	if (!whole)
 		return error_status();
 	if (!realpath(whole, real))
-		status = errno == ENOENT && !lstat(whole, &information)
-				 ? error_set(STATUS_DATA, "%s: is a link to nothing; remove or mend it", whole)
-				 : error_errno(0, "%s", whole);
+		status =
+			errno == ENOENT && !lstat(whole, &information)
+				? error_set(STATUS_DATA, "%s: is a link to nothing; remove or mend it", whole)
+				: error_errno(0, "%s", whole);
 	else if (!tree->follow && strcmp(tree->root, "/") &&
 		 (strncmp(real, tree->root, length) || (real[length] && real[length] != '/')))
 		status = error_set(STATUS_DATA,
