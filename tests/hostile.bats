@@ -40,3 +40,65 @@ setup() {
 	[ "$(cat status)" = $'0\n0' ]
 	[ -e run/done ]
 }
+
+@test "a run that met a bad sample goes on with data.skip, as if it had been set from the start" {
+	tiny_data DIR
+	head -c 200 DIR/rgb/00007.png >cut
+	mv cut DIR/rgb/00007.png
+	tiny_run run checkpoint.every=1
+	run_tool 65 train-step-loop run
+	[[ ${stderr_lines[-1]} == *"DIR/rgb/00007.png: damaged PNG"*"mkconfig $PWD/run data.skip=true" ]]
+	mkconfig run data.skip=true
+	run_tool 0 train-step-loop run
+	[[ $stderr == *"DIR/rgb/00007.png: damaged PNG"*"another sample takes its place"* ]]
+	tiny_run whole data.skip=true
+	run_tool 0 train-step-loop whole
+	same_files run whole log/step.tsv log/epoch.tsv log/val.tsv pictures checkpoints/step-00000012/model \
+		checkpoints/step-00000012/optimizer
+	run_tool 0 "$ROOT/bin/eval" run
+	[ "$(grep -c $'rgb/00007.png\tnan' <<<"$output")" = 1 ]
+	# A truth that cannot be decoded is skipped likewise.
+	head -c 200 DIR/depth/00003.png >cut
+	mv cut DIR/depth/00003.png
+	run_tool 0 "$ROOT/bin/eval" run
+	[ "$(grep -c $'\tnan' <<<"$output")" = 2 ]
+	[[ $stderr == *"DIR/depth/00003.png: damaged PNG: ends early; its row is nan"* ]]
+	mkconfig run data.skip=false
+	run_tool 65 "$ROOT/bin/eval" run
+}
+
+@test "images of which one cannot train: each refusal names the group, the file and what to do" {
+	tiny_data DIR 3
+	make-scenes depth -n 2 --seed 2 --size 40x48 other
+	mv other/rgb/00001.png DIR/rgb/00002.png
+	tiny_run run
+	run_tool 65 train-step-loop run
+	one_error 'rooms: ' 'DIR/depth/00002.png: 48x32 pixels, but .*DIR/rgb/00002.png has 48x40'
+	mv other/depth/00001.png DIR/depth/00002.png
+	run_tool 65 train-step-loop run
+	one_error 'DIR/depth/00002.png: 48x40 pixels where the group.s first sample has 48x32; give the group a size'
+	make-scenes depth -n 2 --size 33x47 odd
+	mkconfig run2 depth-tiny data.train.rooms.path=odd
+	run_tool 78 train-step-loop run2
+	one_error 'data.train.rooms: image size 33x47: sides must be multiples of 8; give the data group a size'
+	rm DIR/rgb/00002.png
+	mkfifo DIR/rgb/00002.png
+	run_tool 66 timeout 20 train-step-loop run
+	one_error 'DIR/rgb/00002.png: is a pipe or a device, a file was expected'
+}
+
+@test "a damaged platform.cfg or done says which file and what to do" {
+	tiny_run run train.steps=2
+	run_tool 0 train-step-loop run
+	cp run/platform.cfg keep
+	head -c 100 keep >run/platform.cfg
+	mkconfig run train.steps=3
+	run_tool 65 train-step-loop run
+	one_error 'run/platform.cfg: ' 'restore it, or remove it'
+	cp keep run/platform.cfg
+	echo nonsense >run/done
+	run_tool 65 train-step-loop run
+	one_error 'run/done:1: ' 'remove it: the run goes on from its newest checkpoint'
+	rm run/done
+	run_tool 0 train-step-loop run
+}

@@ -73,13 +73,26 @@ static int read_descriptor(int descriptor, const char *path, size_t limit, struc
 	}
 }
 
-int file_read(const char *path, size_t limit, char **data, size_t *bytes)
+static int check_regular(int descriptor, const char *path)
+{
+	struct stat information;
+	if (fstat(descriptor, &information))
+		return error_errno(0, "%s", path);
+	if (!S_ISREG(information.st_mode) && !S_ISDIR(information.st_mode))
+		return error_set(STATUS_NO_INPUT, "%s: is a pipe or a device, a file was expected", path);
+	return STATUS_OK;
+}
+
+/* `flags`: O_NONBLOCK where only a regular file will do; the open itself would wait for the writer of a pipe. */
+static int read_path(const char *path, int flags, size_t limit, char **data, size_t *bytes)
 {
 	struct text content = {0};
-	int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+	int descriptor = open(path, O_RDONLY | O_CLOEXEC | flags);
 	if (descriptor < 0)
 		return error_errno(0, "%s", path);
-	int status = read_descriptor(descriptor, path, limit, &content);
+	int status = flags ? check_regular(descriptor, path) : STATUS_OK;
+	if (!status)
+		status = read_descriptor(descriptor, path, limit, &content);
 	close(descriptor);
 	if (status) {
 		text_release(&content);
@@ -89,6 +102,16 @@ int file_read(const char *path, size_t limit, char **data, size_t *bytes)
 	*data = content.data;
 	*bytes = content.length;
 	return STATUS_OK;
+}
+
+int file_read(const char *path, size_t limit, char **data, size_t *bytes)
+{
+	return read_path(path, 0, limit, data, bytes);
+}
+
+int file_read_regular(const char *path, size_t limit, char **data, size_t *bytes)
+{
+	return read_path(path, O_NONBLOCK, limit, data, bytes);
 }
 
 bool file_exists(const char *path)

@@ -18,6 +18,9 @@
 /* Reads the whole file; *data (owned by the caller, free()) has a NUL behind its `*bytes` bytes.
  * More than `limit` bytes: STATUS_DATA. */
 int file_read(const char *path, size_t limit, char **data, size_t *bytes);
+/* The same for files among data: what is no regular file (a pipe nobody writes to would stop the job, a device may never end)
+ * is STATUS_NO_INPUT at once. */
+int file_read_regular(const char *path, size_t limit, char **data, size_t *bytes);
 bool file_exists(const char *path);
 bool file_is_directory(const char *path);
 int file_size(const char *path, uint64_t *bytes);
@@ -27,8 +30,8 @@ struct publish {
 	char *path;      /* final name */
 	char *temporary; /* NULL when nothing is open */
 	int descriptor;
-	uint64_t bytes;  /* written so far */
-	uint32_t crc;    /* CRC-32C of what was written, finished value */
+	uint64_t bytes; /* written so far */
+	uint32_t crc;   /* CRC-32C of what was written, finished value */
 };
 /* Sets a word put into temporary names ("shift-7"); NULL: none. Copied. */
 void publish_tag(const char *tag);
@@ -36,8 +39,9 @@ void publish_tag(const char *tag);
 char *path_temporary(const char *path, const char *suffix);
 int publish_open(struct publish *publish, const char *path);
 int publish_write(struct publish *publish, const void *data, size_t bytes);
-int publish_commit(struct publish *publish);   /* fsync, close, rename, fsync of the directory */
-void publish_abandon(struct publish *publish); /* removes the temporary file; harmless after commit or on {0} */
+int publish_commit(struct publish *publish); /* fsync, close, rename, fsync of the directory */
+void publish_abandon(
+	struct publish *publish); /* removes the temporary file; harmless after commit or on {0} */
 /* All of it in one call. */
 int file_publish(const char *path, const void *data, size_t bytes);
 
@@ -47,10 +51,10 @@ int file_write_all(int descriptor, const void *data, size_t bytes, const char *p
  * so that a writer who still has the old file open cannot reach the new one. Shorter than `bytes`: STATUS_DATA. */
 int file_cut(const char *path, uint64_t bytes);
 int file_sync_directory(const char *path);
-int file_make_directory(const char *path);   /* one level; existing directory is fine */
-int file_make_directories(const char *path); /* like mkdir -p */
-int file_remove(const char *path);           /* missing is fine */
-int file_remove_tree(const char *path);      /* missing is fine; does not follow links */
+int file_make_directory(const char *path);         /* one level; existing directory is fine */
+int file_make_directories(const char *path);       /* like mkdir -p */
+int file_remove(const char *path);                 /* missing is fine */
+int file_remove_tree(const char *path);            /* missing is fine; does not follow links */
 int file_rename(const char *from, const char *to); /* and fsync of the directory of `to` */
 /* Free bytes for this user on the file system of `path`. */
 int file_free_space(const char *path, uint64_t *bytes);

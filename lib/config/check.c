@@ -105,7 +105,8 @@ static int check_group(int list, const struct config_group *group)
 			return refuse_group(
 				list, group, "size", "must be multiples of 8 (pixels of a latent cell)");
 	if ((minimum != 0 || maximum != 0) && minimum >= maximum)
-		return refuse_group(list, group, "min", "must be below max");
+		return refuse_group(list, group, "min",
+			"must be below max (give both, or neither for the layout's range)");
 	return STATUS_OK;
 }
 

@@ -70,7 +70,12 @@ static int refuse(const char *name, char *const place[PLACES])
 	for (int i = 0; i < PLACES && !status; i++)
 		status = add_names(place[i], &names);
 	const char *near = text_nearest(name, names.count, name_at, &names);
-	if (!status)
+	if (!status && !names.count)
+		status = error_set(STATUS_NO_INPUT,
+			"there is no preset '%.200s', nor any other in %s: set NIGHTSHIFT_HOME to where "
+			"Nightshift is",
+			name, place[0] ? place[0] : place[1]);
+	else if (!status)
 		status = error_set(STATUS_NO_INPUT,
 			"there is no preset '%.200s'%s%s%s (write ./%.200s for a file of that name)", name,
 			near ? "; did you mean " : "", near ? near : "", near ? "?" : "", name);

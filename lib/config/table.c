@@ -37,7 +37,7 @@ const struct config_key config_keys[] = {
 	{"depth.mask", CONFIG_BOOL, IDENTITY, "true", 0, 0, "", "", "loss over latent cells whose pixels are all valid"},
 
 	{"data.flip", CONFIG_NUMBER, IDENTITY, "0.5", 0, 1, "", "", "probability of a horizontal flip"},
-	{"data.skip", CONFIG_BOOL, IDENTITY, "false", 0, 0, "", "", "skip and count bad samples (drawing others) instead of stopping"},
+	{"data.skip", CONFIG_BOOL, OPERATIONAL, "false", 0, 0, "", "", "skip and count bad samples (drawing others) instead of stopping"},
 	{"data.threads", CONFIG_INTEGER, OPERATIONAL, "1", 0, 64, "", "", "decoding threads; 0: none, decode between steps"},
 	{"data.cache", CONFIG_BYTES, OPERATIONAL, "256 MiB", 0, 0, "", "", "decoded samples kept in memory"},
 

@@ -341,6 +341,13 @@ int depth_read(const struct depth_dataset *dataset, size_t i, struct depth_sampl
 	return status;
 }
 
+int depth_error_prefix(const struct depth_dataset *dataset, size_t i)
+{
+	const char *root = dataset->options.path;
+
+	return error_prefix("%s%s%s", root, text_ends(root, "/") ? "" : "/", dataset->entries.item[i].depth);
+}
+
 /* ---- missing files ---- */
 
 static int count_missing(const char *root, const char *name, size_t *count, char **first)

@@ -82,6 +82,8 @@ void depth_range(const struct depth_dataset *dataset, double *minimum, double *m
 int depth_read(const struct depth_dataset *dataset, size_t i, struct depth_sample *sample);
 /* The same, but a sample without a valid pixel is no error: its mask is all 0. */
 int depth_read_any(const struct depth_dataset *dataset, size_t i, struct depth_sample *sample);
+/* Puts the path of the sample's depth file in front of the present error; returns its status. */
+int depth_error_prefix(const struct depth_dataset *dataset, size_t i);
 /* Files that are missing, without decoding anything: counts them and names the first (owned by the caller, or
  * NULL). */
 int depth_missing(const struct depth_dataset *dataset, size_t *count, char **first);

@@ -80,7 +80,7 @@ int depth_raster_read(const char *path, const struct depth_coding *coding, struc
 {
 	char *data = NULL;
 	size_t bytes = 0;
-	int status = file_read(path, FILE_LIMIT, &data, &bytes);
+	int status = file_read_regular(path, FILE_LIMIT, &data, &bytes);
 
 	*raster = (struct depth_raster){0};
 	if (!status)

@@ -102,7 +102,7 @@ static int read_image(const char *path, struct image *image,
 	char *data;
 	size_t bytes;
 	*image = (struct image){0};
-	if (file_read(path, FILE_LIMIT, &data, &bytes))
+	if (file_read_regular(path, FILE_LIMIT, &data, &bytes))
 		return error_status();
 	int status = decoder(path, data, bytes, image);
 	free(data);

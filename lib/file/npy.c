@@ -320,7 +320,7 @@ int npy_read(const char *path, struct npy *array)
 	struct header header = {0};
 	const unsigned char *elements;
 	*array = (struct npy){0};
-	if (file_read(path, FILE_LIMIT, &data, &bytes))
+	if (file_read_regular(path, FILE_LIMIT, &data, &bytes))
 		return error_status();
 	int status = parse((unsigned char *)data, bytes, &header, &elements, array);
 	if (!status && is_plain(&header)) {

@@ -277,7 +277,7 @@ int safetensors_read(const char *path, struct safetensors *file)
 	char *data;
 	size_t bytes;
 	*file = (struct safetensors){0};
-	if (file_read(path, FILE_LIMIT, &data, &bytes))
+	if (file_read_regular(path, FILE_LIMIT, &data, &bytes))
 		return error_status();
 	return safetensors_take(path, data, bytes, file);
 }

@@ -122,7 +122,7 @@ static int read_map(const char *path, json_t **map)
 	char *data;
 	size_t bytes;
 	json_error_t error;
-	if (file_read(path, INDEX_LIMIT, &data, &bytes))
+	if (file_read_regular(path, INDEX_LIMIT, &data, &bytes))
 		return error_status();
 	json_t *root = json_loadb(data, bytes, JSON_REJECT_DUPLICATES, &error);
 	free(data);

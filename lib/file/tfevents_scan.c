@@ -124,7 +124,7 @@ int tfevents_scan(const char *path, int (*event)(void *context, int64_t step, co
 	char *data;
 	size_t bytes;
 	*torn = 0;
-	if (file_read(path, FILE_LIMIT, &data, &bytes))
+	if (file_read_regular(path, FILE_LIMIT, &data, &bytes))
 		return error_status();
 	int status = tfevents_scan_bytes(path, data, bytes, event, context, torn);
 	free(data);

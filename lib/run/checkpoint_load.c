@@ -253,10 +253,12 @@ int checkpoint_resume(const struct run *run, struct checkpoint *checkpoint, bool
 	free(entries);
 	if (!status && !*found && seen)
 		status = error_set(STATUS_DATA,
-			"%s/checkpoints: none of its %zu checkpoints can be used (see the warnings); remove "
-			"the directory to start "
+			"%s/checkpoints: none of its %zu checkpoints can be used (see the warnings); restore "
+			"what is damaged, "
+			"start a new run from its weights (init.weights = \"%s\"), or remove the directory "
+			"to start "
 			"from step 0",
-			run->path, seen);
+			run->path, seen, run->path);
 	return status;
 }
 

@@ -82,6 +82,12 @@ int run_stop_remove(const struct run *run)
 	return remove_file(run, "stop");
 }
 
+/* Says what to do about a file that is not what was written. */
+static int refuse_damaged(int status, const char *advice)
+{
+	return status == STATUS_DATA ? error_set(status, "%s; %s", error_message(), advice) : status;
+}
+
 static int parse_done(const struct fields *fields, struct run_done *done)
 {
 	int status = fields_integer(fields, "step", 0, INT64_MAX, &done->step);
@@ -107,6 +113,7 @@ int run_done_read(const struct run *run, bool *found, struct run_done *done)
 		status = fields_read(path, SMALL_LIMIT, FIELDS_WORDS, &fields);
 		if (!status)
 			status = parse_done(&fields, done);
+		status = refuse_damaged(status, "remove it: the run goes on from its newest checkpoint");
 		*found = !status;
 		fields_release(&fields);
 	}
@@ -174,6 +181,9 @@ int run_platform_read(const struct run *run, bool *found, struct run_platform *p
 		status = fields_read(path, SMALL_LIMIT, FIELDS_CFG, &fields);
 		if (!status)
 			status = parse_platform(&fields, platform);
+		status = refuse_damaged(status,
+			"restore it, or remove it: the next shift writes its own, and the "
+			"numbers may differ in the last bits");
 		*found = !status;
 		fields_release(&fields);
 	}

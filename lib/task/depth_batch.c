@@ -90,12 +90,15 @@ static int encode_sample(
 	status = depth_normalise(sample.depth, sample.mask, (size_t)sample.height * (size_t)sample.width,
 		batches->quantile, batches->original_holes, sample.depth);
 	if (status)
-		error_prefix("%s", depth_name(set->data, index));
+		depth_error_prefix(set->data, index);
 	else if (set->resize)
 		status = depth_sample_resize(&sample, set->height, set->width, batches->original_resize);
-	else if (sample.height != set->height || sample.width != set->width)
-		status = error_set(STATUS_DATA, "%s: %dx%d where the group has %dx%d; give the group a size",
-			depth_name(set->data, index), sample.width, sample.height, set->width, set->height);
+	else if (sample.height != set->height || sample.width != set->width) {
+		error_set(STATUS_DATA,
+			"%dx%d pixels where the group's first sample has %dx%d; give the group a size",
+			sample.width, sample.height, set->width, set->height);
+		status = depth_error_prefix(set->data, index);
+	}
 	if (!status)
 		status = encode_images(batches, &sample, out);
 	if (!status)
@@ -345,6 +348,11 @@ void depth_batches_close(struct depth_batches *batches)
 int depth_batches_groups(const struct depth_batches *batches)
 {
 	return batches->groups;
+}
+
+const char *depth_batches_name(const struct depth_batches *batches, int group)
+{
+	return batches->set[group].name;
 }
 
 void depth_batches_size(const struct depth_batches *batches, int group, int *height, int *width)

@@ -24,7 +24,8 @@ struct depth_batches; /* the data groups, their cache and the loader */
 int depth_batches_open(const struct run *run, struct depth_model *model, struct depth_batches **batches);
 void depth_batches_close(struct depth_batches *batches);
 int depth_batches_groups(const struct depth_batches *batches);
-/* Size of a group's images (multiples of the codec's factor) and its number of samples. */
+const char *depth_batches_name(const struct depth_batches *batches, int group);
+/* Size of a group's images. */
 void depth_batches_size(const struct depth_batches *batches, int group, int *height, int *width);
 int64_t depth_batches_samples(const struct depth_batches *batches); /* of all groups */
 /* The group that most micro-batches come from. */

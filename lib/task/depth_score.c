@@ -12,15 +12,12 @@
 #include "task/depth.h"
 #include "task/depth_set.h"
 
-/* What became of a sample. */
-enum outcome { OUTCOME_SCORED, OUTCOME_NO_TRUTH, OUTCOME_NO_PREDICTION };
-
 struct work {
 	const struct depth_score *score;
 	struct depth_dataset *data;
 	struct scores *scores;
 	char **prediction; /* [count], owned; NULL where there is none */
-	uint8_t *outcome;  /* [count] */
+	char **why_not;    /* [count], owned; why a sample has no scores, NULL where it has some */
 	double minimum, maximum;
 };
 
@@ -119,6 +116,13 @@ static int score_prediction(
 	return status;
 }
 
+/* The sample's row is nan. */
+static int leave_out(struct work *work, size_t i, const char *why)
+{
+	work->why_not[i] = memory_text(why);
+	return work->why_not[i] ? STATUS_OK : error_status();
+}
+
 static int score_sample(void *context, size_t i)
 {
 	struct work *work = context;
@@ -132,12 +136,14 @@ static int score_sample(void *context, size_t i)
 		return error_set(
 			STATUS_AGAIN, "stopped before all samples were scored; the same command goes on");
 	status = depth_read_any(work->data, i, &truth);
+	if (status == STATUS_DATA && work->score->skip)
+		return leave_out(work, i, error_message());
 	if (status)
 		return status;
 	if (!memchr(truth.mask, 1, (size_t)truth.height * (size_t)truth.width))
-		work->outcome[i] = OUTCOME_NO_TRUTH;
+		status = leave_out(work, i, "no valid depth to compare with");
 	else if (!work->prediction[i] && !work->score->constant)
-		work->outcome[i] = OUTCOME_NO_PREDICTION;
+		status = leave_out(work, i, "has no prediction");
 	else
 		status = score_prediction(work, work->prediction[i], &truth, metrics);
 	depth_sample_release(&truth);
@@ -165,9 +171,9 @@ static int open_work(struct work *work)
 	count = depth_count(work->data);
 	depth_range(work->data, &work->minimum, &work->maximum);
 	work->prediction = memory_new(count, sizeof *work->prediction);
-	work->outcome = memory_new(count, 1);
+	work->why_not = memory_new(count, sizeof *work->why_not);
 	status = scores_init(work->scores, depth_metric_names, DEPTH_METRICS, count);
-	if (!work->prediction || !work->outcome)
+	if (!work->prediction || !work->why_not)
 		status = error_status();
 	for (size_t i = 0; i < count && !status; i++) {
 		work->scores->sample[i] = memory_text(depth_name(work->data, i));
@@ -178,10 +184,12 @@ static int open_work(struct work *work)
 
 static void close_work(struct work *work)
 {
-	for (size_t i = 0; work->prediction && i < depth_count(work->data); i++)
+	for (size_t i = 0; work->prediction && work->why_not && i < depth_count(work->data); i++) {
 		free(work->prediction[i]);
+		free(work->why_not[i]);
+	}
 	free(work->prediction);
-	free(work->outcome);
+	free(work->why_not);
 	depth_close(work->data);
 }
 
@@ -226,13 +234,12 @@ static int find_predictions(struct work *work)
 	return status;
 }
 
-static void warn_outcomes(const struct work *work)
+static void warn_left_out(const struct work *work)
 {
 	for (size_t i = 0; i < depth_count(work->data); i++)
-		if (work->outcome[i] != OUTCOME_SCORED)
+		if (work->why_not[i])
 			warn("%s/%s: %s; its row is nan", work->score->truth.path, depth_name(work->data, i),
-				work->outcome[i] == OUTCOME_NO_TRUTH ? "no valid depth to compare with"
-								     : "has no prediction");
+				work->why_not[i]);
 }
 
 /* "align least-squares, range 0.001 to 10 m, crop eigen". */
@@ -262,7 +269,7 @@ int depth_score_run(const struct depth_score *score, struct scores *scores)
 	if (!status)
 		status = threads_run(threads_available(), depth_count(work.data), score_sample, &work);
 	if (!status) {
-		warn_outcomes(&work);
+		warn_left_out(&work);
 		scores->how = describe(&work);
 		status = scores->how ? STATUS_OK : error_status();
 	}

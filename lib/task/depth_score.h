@@ -19,7 +19,7 @@ struct depth_score {
 	/* Predictions of others: for DIR/rgb_0001.png not DIR/rgb_0001.npy alone but, in this order, that, the original's name
 	 * (DIR/pred_0001.npy for nyu), and both with .png, 16 bits. */
 	bool foreign;
-	bool skip; /* a missing prediction is a row of nan and a warning */
+	bool skip; /* a missing prediction and a truth that cannot be decoded are rows of nan and warnings, too */
 	enum depth_align align;
 };
 

@@ -79,8 +79,10 @@ int depth_set_open(struct depth_set *set, const struct run *run, const char *lis
 		set->width = (int)config_group_number_at(config, list, i, "size", 1);
 	} else if (!status) {
 		status = first_size(set);
+		if (status)
+			error_prefix("dataset %s", set->name);
 	}
-	return status ? error_prefix("%s", set->name) : 0;
+	return status;
 }
 
 void depth_set_close(struct depth_set *set)

@@ -180,6 +180,8 @@ static int open_train(struct depth_training *training)
 	for (int g = 0; !status && g < depth_batches_groups(training->batches); g++) {
 		depth_batches_size(training->batches, g, &height, &width);
 		status = depth_model_train_graph(&training->model, batch, height, width, &training->graph[g]);
+		if (status)
+			error_prefix("data.train.%s", depth_batches_name(training->batches, g));
 	}
 	return status;
 }

@@ -230,6 +230,16 @@ static int not_finite(struct loop *loop, int64_t micro, const char *what)
 	return STATUS_FENCED;
 }
 
+/* Says what can be done about a sample that cannot be used; returns `status`. */
+static int bad_sample(const struct loop *loop, int status)
+{
+	if (status != STATUS_DATA || loop->plan->skip_bad)
+		return status;
+	return error_set(STATUS_DATA,
+		"%s; repair it, or let bad samples be skipped: mkconfig %s data.skip=true", error_message(),
+		loop->run->path);
+}
+
 /* All micro-batches of one step; the loss is their mean, added in order. */
 static int run_micros(struct loop *loop, double *loss, struct loop_micro *total)
 {
@@ -243,7 +253,7 @@ static int run_micros(struct loop *loop, double *loss, struct loop_micro *total)
 		if (status == STATUS_FENCED) /* the engine met a loss that is not finite, and says where */
 			return not_finite(loop, micro, error_message());
 		if (status)
-			return status;
+			return bad_sample(loop, status);
 		if (!isfinite(result.loss))
 			return not_finite(loop, micro, "the loss is not finite");
 		sum += result.loss;
@@ -425,7 +435,7 @@ static int add_sample(struct loop *loop)
 		for (int m = 0; m < loop->task->metrics; m++)
 			metrics[m] = NAN;
 	} else if (status) {
-		return status;
+		return bad_sample(loop, status);
 	}
 	for (int m = 0; m < loop->task->metrics; m++) {
 		if (isnan(metrics[m])) {
@@ -573,6 +583,8 @@ static int phase_pictures(struct loop *loop)
 	else if (status == STATUS_DATA && loop->plan->skip_bad) {
 		warn("%s; skipped", error_message());
 		status = 0;
+	} else {
+		status = bad_sample(loop, status);
 	}
 	image_release(&image);
 	end_unit(loop, clock_seconds() - start);
