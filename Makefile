@@ -7,6 +7,7 @@
 #
 #   CUDA=0|1         the CUDA plugin (default: where its parts are found)       CUDA_HOME=/usr/local/cuda
 #   SAN=address      or undefined, or address,undefined: a sanitized build in a directory of its own
+#   V=1              the commands in full; else one word and the target
 #   CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS_EXTRA as usual; BUILD=DIR for the objects
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
@@ -40,28 +41,30 @@ SHIMS = $(patsubst tests/shim/%.c,$(BUILD)/tests/%.so,$(wildcard tests/shim/*.c)
 FUZZ_SOURCES = $(wildcard lib/base/*.c lib/file/*.c lib/config/*.c lib/run/*.c lib/data/*.c tests/parsers/*.c)
 CUDA_SOURCES = $(wildcard cuda/*.cu)
 
+run = @$(if $(V),,echo "$1 $@" &&) $(if $(V),set -x &&)
+
 all: $(PROGRAMS) $(if $(CUDA_SOURCES),cuda)
 tests: $(TESTS) $(SHIMS)
 
 $(BUILD)/libnightshift.a: $(LIB_OBJECTS)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call run,ar) ar rcs $@ $^
 $(BUILD)/tests/support.a: $(SUPPORT_OBJECTS)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call run,ar) ar rcs $@ $^
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS_AUTO) $(CPPFLAGS) $(CFLAGS_AUTO) $(CFLAGS_$(*F)) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(call run,compile) $(CC) $(CPPFLAGS_AUTO) $(CPPFLAGS) $(CFLAGS_AUTO) $(CFLAGS_$(*F)) $(CFLAGS) -MMD -MP -c $< -o $@
 $(PROGRAMS): $(BINDIR)/%: $(BUILD)/bin/%.o $(BUILD)/libnightshift.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $^ $(LDLIBS) $(LDLIBS_EXTRA) -o $@
+	$(call run,link) $(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $^ $(LDLIBS) $(LDLIBS_EXTRA) -o $@
 $(filter-out %/fuzz,$(TESTS)): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/support.a $(BUILD)/libnightshift.a
-	$(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $^ $(LDLIBS) $(LDLIBS_EXTRA) -o $@
+	$(call run,link) $(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $^ $(LDLIBS) $(LDLIBS_EXTRA) -o $@
 $(BUILD)/tests/fuzz: $(patsubst %.c,$(BUILD)/%.o,tests/fuzz.c $(filter-out %/libfuzzer.c,$(FUZZ_SOURCES)))
-	$(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $^ $(LDLIBS) $(LDLIBS_EXTRA) -o $@
+	$(call run,link) $(CC) $(LDFLAGS_AUTO) $(LDFLAGS) $^ $(LDLIBS) $(LDLIBS_EXTRA) -o $@
 $(BUILD)/tests/%.so: tests/shim/%.c Makefile
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -Wno-nonnull-compare -fPIC -shared $< -o $@ -ldl -pthread
+	$(call run,link) $(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -Wno-nonnull-compare -fPIC -shared $< -o $@ -ldl -pthread
 .SECONDARY:
 
 # The CUDA plugin. Each part is looked for by PATH and in CUDA_HOME; what is missing is said in one line.
@@ -82,7 +85,7 @@ cuda: $(BUILD)/nightshift-cuda.so
 endif
 $(BUILD)/nightshift-cuda.so: $(CUDA_SOURCES) $(wildcard cuda/*.h cuda/*.cuh lib/graph/*.h) Makefile
 	@mkdir -p $(@D)
-	$(NVCC) -std=c++17 -O3 -Ilib -I$(CUDA_HOME)/include -shared -Xcompiler -fPIC $(NVCCFLAGS) $(CUDA_SOURCES) \
+	$(call run,compile) $(NVCC) -std=c++17 -O3 -Ilib -I$(CUDA_HOME)/include -shared -Xcompiler -fPIC $(NVCCFLAGS) $(CUDA_SOURCES) \
 		-lcudnn -lcublasLt -lnccl -o $@
 endif
 
@@ -107,8 +110,9 @@ bench: all
 
 # One program for every parser; the words behind it are libFuzzer's: corpus first, then options.
 build-fuzz/libfuzzer: $(FUZZ_SOURCES) $(wildcard lib/*/*.h tests/parsers/*.h) Makefile
-	$(SUBMAKE) CC=clang BUILD=build-fuzz SAN=fuzzer-no-link,address,undefined CFLAGS=-O1 $(FUZZ_SOURCES:%.c=build-fuzz/%.o)
-	clang -fopenmp -pthread -fsanitize=fuzzer,address,undefined $(FUZZ_SOURCES:%.c=build-fuzz/%.o) $(LDLIBS) -o $@
+	@$(SUBMAKE) CC=clang BUILD=build-fuzz SAN=fuzzer-no-link,address,undefined \
+		CFLAGS="-O1 -Wno-pass-failed" $(FUZZ_SOURCES:%.c=build-fuzz/%.o)
+	$(call run,link) clang -fopenmp -pthread -fsanitize=fuzzer,address,undefined $(FUZZ_SOURCES:%.c=build-fuzz/%.o) $(LDLIBS) -o $@
 fuzz: build-fuzz/libfuzzer
 	@for corpus in tests/corpus/*/; do parser=$$(basename $$corpus); mkdir -p build-fuzz/corpus/$$parser; \
 		NIGHTSHIFT_PARSER=$$parser build-fuzz/libfuzzer -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=10 \

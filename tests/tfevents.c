@@ -13,9 +13,14 @@
 static int add_event(void *context, int64_t step, const char *tag, double value)
 {
 	struct text *lines = context;
-	text_format(lines, "%lld\t%s\t", (long long)step, tag);
-	text_number_float(lines, (float)value);
-	text_add(lines, "\n");
+	char digits[40];
+	double back = NAN;
+	/* The shortest text that is this float. */
+	for (int precision = 6; precision <= 9 && (float)back != (float)value; precision++) {
+		snprintf(digits, sizeof digits, "%.*g", precision, value);
+		text_to_double(digits, &back);
+	}
+	text_format(lines, "%lld\t%s\t%s\n", (long long)step, tag, digits);
 	return STATUS_OK;
 }
 

@@ -95,19 +95,6 @@ void text_number(struct text *text, double value)
 	text_add(text, digits);
 }
 
-void text_number_float(struct text *text, float value)
-{
-	char digits[40];
-	if (add_not_finite(text, value))
-		return;
-	for (int precision = 6; precision <= 9; precision++) {
-		snprintf(digits, sizeof digits, "%.*g", precision, value);
-		if (precision == 9 || strtof(digits, NULL) == value)
-			break;
-	}
-	text_add(text, digits);
-}
-
 void text_field(struct text *text, const char *value)
 {
 	for (const char *c = value; *c; c++) {

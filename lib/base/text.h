@@ -32,8 +32,6 @@ void text_add(struct text *text, const char *string);
 void text_format(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Shortest of 15, 16, 17 digits that reads back equal; "nan", "inf", "-inf". */
 void text_number(struct text *text, double value);
-/* The same for a float: 6 to 9 digits. */
-void text_number_float(struct text *text, float value);
 /* A field of a tab-separated table: tab, newline and backslash as \t \n \\ . */
 void text_field(struct text *text, const char *value);
 /* Undoes text_field() in place. */

@@ -19,7 +19,8 @@ size_t depth_stem_length(const char *path)
 {
 	const char *base = path_base(path), *dot = strrchr(base, '.');
 
-	return dot && dot != base ? (size_t)(dot - path) : strlen(path);
+	/* Dots in front are no suffix: "..." must not become "..". */
+	return dot && dot >= base + strspn(base, ".") ? (size_t)(dot - path) : strlen(path);
 }
 
 bool depth_pair_siblings(const char *rgb, struct text *depth)
