@@ -5,6 +5,7 @@
 #   make install     PREFIX= DESTDIR= PROGRAM_PREFIX=     make bench       our figures beside a peer's
 #   make uninstall   the same variables                   make fuzz        libFuzzer (clang); FUZZ_SECONDS=60
 #
+#   MPI=0|1          the plugin for several processes (default: where mpicc is)   MPICC=mpicc
 #   CUDA=0|1         the CUDA plugin (default: where its parts are found)       CUDA_HOME=/usr/local/cuda
 #   SAN=address      or undefined, or address,undefined: a sanitized build in a directory of its own
 #   V=1              the commands in full; else one word and the target
@@ -43,7 +44,7 @@ CUDA_SOURCES = $(wildcard cuda/*.cu)
 
 run = @$(if $(V),,echo "$1 $@" &&) $(if $(V),set -x &&)
 
-all: $(PROGRAMS) $(if $(CUDA_SOURCES),cuda)
+all: $(PROGRAMS) mpi $(if $(CUDA_SOURCES),cuda)
 tests: $(TESTS) $(SHIMS)
 
 $(BUILD)/libnightshift.a: $(LIB_OBJECTS)
@@ -66,6 +67,21 @@ $(BUILD)/tests/%.so: tests/shim/%.c Makefile
 	@mkdir -p $(@D)
 	$(call run,link) $(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -Wno-nonnull-compare -fPIC -shared $< -o $@ -ldl -pthread
 .SECONDARY:
+
+# The MPI plugin: loaded only by processes that a launcher started together.
+MPI =
+MPICC = $(shell command -v mpicc)
+ifeq ($(MPI),0)
+mpi:
+else ifeq ($(MPICC),)
+mpi:
+	@echo "MPI: mpicc not found; building for one process" >&2
+else
+mpi: $(BUILD)/nightshift-mpi.so
+endif
+$(BUILD)/nightshift-mpi.so: $(wildcard lib/comm/mpi/*.c) lib/comm/transport.h Makefile
+	@mkdir -p $(@D)
+	$(call run,link) OMPI_CC=$(CC) MPICH_CC=$(CC) $(MPICC) -std=c11 -O2 -g -Wall -Wextra -Werror -Ilib -fPIC -shared $(wildcard lib/comm/mpi/*.c) -o $@
 
 # The CUDA plugin. Each part is looked for by PATH and in CUDA_HOME; what is missing is said in one line.
 ifneq ($(CUDA_SOURCES),)
@@ -129,7 +145,8 @@ install: all
 	if [ -d slurm ]; then cp -R slurm "$(DESTDIR)$(SHARE)/" && \
 		sed -i 's|^: "$${NIGHTSHIFT_HOME:=}".*|: "$${NIGHTSHIFT_HOME:=$(SHARE)}"|' \
 			$$(find "$(DESTDIR)$(SHARE)/slurm" -type f ! -name '*.cfg'); fi
-	if [ -f "$(BUILD)/nightshift-cuda.so" ]; then install "$(BUILD)/nightshift-cuda.so" "$(DESTDIR)$(SHARE)/"; fi
+	for plugin in mpi cuda; do if [ -f "$(BUILD)/nightshift-$$plugin.so" ]; then \
+		install "$(BUILD)/nightshift-$$plugin.so" "$(DESTDIR)$(SHARE)/"; fi || exit; done
 uninstall:
 	rm -f $(NAMES:%="$(DESTDIR)$(PREFIX)/bin/$(PROGRAM_PREFIX)%")
 	for page in man/*.[157]; do prefix=; [ "$${page##*.}" = 1 ] && prefix="$(PROGRAM_PREFIX)"; \
@@ -137,6 +154,6 @@ uninstall:
 	rm -rf "$(DESTDIR)$(SHARE)"
 clean:
 	rm -rf build build-* $(NAMES:%=bin/%)
-.PHONY: all tests cuda demo check check-long bench fuzz install uninstall clean
+.PHONY: all tests mpi cuda demo check check-long bench fuzz install uninstall clean
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

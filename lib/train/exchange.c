@@ -1,0 +1,133 @@
+#include <string.h>
+#include "base/clock.h"
+#include "base/error.h"
+#include "train/exchange.h"
+
+#define BUCKET_LARGEST ((size_t)1 << 20) /* floats: 4 MiB */
+#define BUCKET_SMALLEST ((size_t)1 << 10)
+#define BUCKETS_WANTED 8 /* small models have several, too: the first can start early */
+
+static size_t bucket_begin(const struct exchange *exchange, size_t b)
+{
+	size_t end = (b + 1) * exchange->bucket;
+
+	return end < exchange->count ? exchange->count - end : 0;
+}
+
+static size_t bucket_end(const struct exchange *exchange, size_t b)
+{
+	return exchange->count - b * exchange->bucket;
+}
+
+static int test(struct exchange *exchange, size_t b, bool *done)
+{
+	return exchange->comm->reduction_test(exchange->comm, exchange->reduction[b % EXCHANGE_FLIGHT], done);
+}
+
+/* Gets on with the buckets under way. */
+static int test_all(struct exchange *exchange)
+{
+	int status = 0;
+
+	for (size_t b = exchange->finished; b < exchange->started && !status; b++) {
+		bool done = false;
+
+		status = test(exchange, b, &done);
+		if (!status && done && b == exchange->finished)
+			exchange->finished++;
+	}
+	return status;
+}
+
+/* Starts what is ready, as far as there is room. */
+static int start_ready(struct exchange *exchange)
+{
+	struct comm *comm = exchange->comm;
+	int status = 0;
+
+	while (!status && exchange->started < exchange->buckets &&
+		exchange->started - exchange->finished < EXCHANGE_FLIGHT) {
+		size_t b = exchange->started, begin = bucket_begin(exchange, b);
+
+		if (begin < exchange->ready_from)
+			break;
+		status = comm->reduction_start(comm, exchange->reduction[b % EXCHANGE_FLIGHT],
+			exchange->block + begin, bucket_end(exchange, b) - begin);
+		exchange->started++;
+	}
+	return status;
+}
+
+static int ready(void *state, size_t from)
+{
+	struct exchange *exchange = state;
+	int status;
+
+	if (from >= exchange->count)
+		return 0;
+	exchange->ready_from = from;
+	status = test_all(exchange);
+	if (!status)
+		status = start_ready(exchange);
+	if (from > 0)
+		exchange->early = exchange->started;
+	return status;
+}
+
+int exchange_finish(struct exchange *exchange)
+{
+	struct comm *comm = exchange->comm;
+	double start = clock_seconds();
+	int status = 0;
+
+	exchange->ready_from = 0;
+	while (!status && exchange->finished < exchange->buckets) {
+		status = start_ready(exchange);
+		if (!status)
+			status = comm->reduction_wait(
+				comm, exchange->reduction[exchange->finished % EXCHANGE_FLIGHT]);
+		if (!status)
+			status = test_all(exchange);
+	}
+	exchange->waited = clock_seconds() - start;
+	exchange->started = exchange->finished = 0;
+	exchange->ready_from = exchange->count;
+	return status;
+}
+
+static int finish(void *state)
+{
+	return exchange_finish(state);
+}
+
+int exchange_init(struct exchange *exchange, struct comm *comm, struct program *program)
+{
+	struct program_exchange hooks = {
+		.state = exchange, .ready = ready, .finish = finish, .ranks = comm->size};
+	int status = 0;
+
+	memset(exchange, 0, sizeof(*exchange));
+	exchange->comm = comm;
+	exchange->block = program_gradients(program, &exchange->count);
+	if (comm->size == 1)
+		return 0;
+	exchange->bucket = exchange->count / BUCKETS_WANTED / 16 * 16;
+	if (exchange->bucket < BUCKET_SMALLEST)
+		exchange->bucket = BUCKET_SMALLEST;
+	if (exchange->bucket > BUCKET_LARGEST)
+		exchange->bucket = BUCKET_LARGEST;
+	exchange->buckets = (exchange->count + exchange->bucket - 1) / exchange->bucket;
+	exchange->ready_from = exchange->count;
+	for (int i = 0; i < EXCHANGE_FLIGHT && !status; i++)
+		status = comm->reduction_new(comm, exchange->bucket, &exchange->reduction[i]);
+	if (!status)
+		program_set_exchange(program, &hooks);
+	return status;
+}
+
+void exchange_release(struct exchange *exchange)
+{
+	for (int i = 0; exchange->comm && i < EXCHANGE_FLIGHT; i++)
+		exchange->comm->reduction_free(exchange->comm, exchange->reduction[i]);
+	memset(exchange, 0, sizeof(*exchange));
+}

@@ -1,0 +1,32 @@
+/*
+ * Data parallel: the gradients of all ranks are added up in buckets while the backward pass of the step's last micro-batch runs
+ * (DESIGN section 7). The block of gradients fills from its end, so buckets are cut from there.
+ */
+#ifndef NIGHTSHIFT_TRAIN_EXCHANGE_H
+#define NIGHTSHIFT_TRAIN_EXCHANGE_H
+
+#include "comm/comm.h"
+#include "graph/graph.h"
+
+#define EXCHANGE_FLIGHT 4 /* buckets under way at a time; each needs memory for the parts of the other ranks */
+
+struct exchange {
+	struct comm *comm;
+	float *block;
+	size_t count;            /* floats */
+	size_t bucket, buckets;  /* floats in one (the last may be smaller), how many */
+	size_t ready_from;       /* complete from this float on */
+	size_t started, finished;
+	struct comm_reduction *reduction[EXCHANGE_FLIGHT]; /* bucket b uses b modulo EXCHANGE_FLIGHT */
+	/* of the last step, for people */
+	size_t early;            /* buckets that were started before the backward pass had ended */
+	double waited;           /* seconds between its end and the sums */
+};
+
+/* For a prepared program; with several ranks it becomes the program's exchange. Borrows both. */
+int exchange_init(struct exchange *exchange, struct comm *comm, struct program *program);
+void exchange_release(struct exchange *exchange);
+/* Adds up what is left, ready or not: every rank must come here once a step, also one whose step has failed. */
+int exchange_finish(struct exchange *exchange);
+
+#endif
