@@ -115,7 +115,7 @@ static void call_all(struct comm *comm, void *context)
 		wrong += all[i][0] != i || all[i][1] != -i;
 	wrong += comm->maximum(comm, values, 2) != 0 || values[0] != comm->size - 1 || values[1] != 0;
 	if (comm->rank == 3)
-		strcpy(word, "three");
+		memcpy(word, "three", 6);
 	wrong += comm->broadcast(comm, 3, word, sizeof word) != 0 || strcmp(word, "three") != 0;
 	wrong += comm->barrier(comm) != 0;
 }

@@ -68,8 +68,8 @@ int program_collect(struct program *program, int64_t micro, int64_t micros)
 	}
 	program->accumulator_level[depth] = level;
 	program->accumulator_depth++;
-	return program->device->backend->copy(
-		program->device, program->accumulator[depth], store->block[SLOT_GRADIENT], store->trained_bytes);
+	return program->device->backend->copy(program->device, program->accumulator[depth],
+		store->block[SLOT_GRADIENT], store->trained_bytes);
 }
 
 static int parameter_squares(struct program *program, size_t i, double *sum)
