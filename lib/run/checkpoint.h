@@ -60,6 +60,26 @@ int checkpoint_save(const struct shift *shift, const struct train_state *state, 
 	double *seconds, uint64_t *bytes);
 /* Publishes weights-S. */
 int checkpoint_save_weights(const struct shift *shift, int64_t step, const struct checkpoint_content *content);
+/*
+ * A save shared by ranks, in three steps; checkpoint_save() is these in one process. Rank 0 begins, every rank writes its shards
+ * (shard k, those of the model first, is rank k modulo `ranks`'s), rank 0 commits with what all of them have written.
+ */
+struct checkpoint_shard { /* one file, once it is written */
+	uint64_t bytes;
+	uint32_t crc, unused;
+};
+int checkpoint_shards(const struct checkpoint_content *content, int *count); /* the tensors' data is not looked at */
+/* Which tensors a rank will write: one flag each. Those of others need no data. */
+int checkpoint_share(const struct checkpoint_content *content, int rank, int ranks, bool *model, bool *optimizer);
+/* *directory (owned): where the files go; NULL when there is a valid one of this step already. `weights`: weights-S. */
+int checkpoint_begin(const struct shift *shift, int64_t step, bool weights, char **directory);
+/* Fills the entries of `shards` (as many as checkpoint_shards() says) that are this rank's. May run in any thread. */
+int checkpoint_write(const char *directory, const struct checkpoint_content *content, int rank, int ranks,
+	struct checkpoint_shard *shards);
+/* Publishes step-S with its state, or weights-S (state NULL); on failure removes the directory. */
+int checkpoint_commit(const struct shift *shift, int64_t step, const struct train_state *state,
+	const struct checkpoint_content *content, const char *directory, const struct checkpoint_shard *shards);
+void checkpoint_abandon(const char *directory); /* instead of a commit; keeps the present message */
 /* Bytes that checkpoint_save() will write. */
 int checkpoint_bytes(const struct checkpoint_content *content, uint64_t *bytes);
 /* Replaces step-S.phase. The checkpoint step-S must exist. */
@@ -80,6 +100,15 @@ void checkpoint_release(struct checkpoint *checkpoint);
 /* The newest valid step-* (verified by MANIFEST, logs long enough, config id equal); damaged ones are skipped with a
  * warning each. *found false when there is none. */
 int checkpoint_resume(const struct run *run, struct checkpoint *checkpoint, bool *found);
+/* The same by several ranks: each file is read by one of them (shard k by rank k modulo size, all at the same time) and broadcast, so
+ * that the file system is read once. Every rank calls it and gets the same. */
+struct checkpoint_ranks {
+	void *state;
+	int rank, size;
+	int (*broadcast)(void *state, int root, void *data, size_t bytes);
+	int (*agree)(void *state, int status); /* 0 only where all gave 0; the message of one that failed */
+};
+int checkpoint_resume_ranks(const struct run *run, const struct checkpoint_ranks *ranks, struct checkpoint *checkpoint, bool *found);
 /* For the other programs: the newest valid of step-* and weights-*, or `which`: a step number, or "best". Model tensors only.
  * STATUS_NO_INPUT when there is none. */
 int checkpoint_open(const struct run *run, const char *which, struct checkpoint *checkpoint);

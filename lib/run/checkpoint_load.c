@@ -142,21 +142,39 @@ static struct safetensors *next_file(struct safetensors **files, int count)
 	return &grown[count];
 }
 
-static int read_tensors(
-	const char *directory, const struct manifest_file *file, struct safetensors **files, int *count)
+bool checkpoint_is_tensors(const struct manifest_file *file)
 {
-	char *data = NULL, *path = path_join(directory, file->path);
+	return text_ends(file->path, ".safetensors") &&
+	       (text_starts(file->path, "model/") || text_starts(file->path, "optimizer/"));
+}
+
+int checkpoint_take_tensors(
+	const char *directory, const struct manifest_file *file, char *data, struct checkpoint *checkpoint)
+{
+	bool model = text_starts(file->path, "model/");
+	struct safetensors **files = model ? &checkpoint->model : &checkpoint->optimizer;
+	int *count = model ? &checkpoint->model_files : &checkpoint->optimizer_files;
 	struct safetensors *next = next_file(files, *count);
-	int status = path && next ? manifest_load(directory, file, &data) : error_status();
-	if (!status)
+	char *path = path_join(directory, file->path);
+	int status = path && next ? STATUS_OK : error_status();
+	if (status)
+		free(data);
+	else
 		status = safetensors_take(path, data, (size_t)file->bytes, next);
-	if (!status)
-		++*count;
+	*count += !status;
 	free(path);
 	return status;
 }
 
-static int read_state(const char *directory, const struct manifest_file *file, struct train_state *state)
+static int read_tensors(
+	const char *directory, const struct manifest_file *file, struct checkpoint *checkpoint)
+{
+	char *data = NULL;
+	int status = manifest_load(directory, file, &data);
+	return status ? status : checkpoint_take_tensors(directory, file, data, checkpoint);
+}
+
+int checkpoint_read_state(const char *directory, const struct manifest_file *file, struct train_state *state)
 {
 	char *data = NULL, *path = path_join(directory, file->path);
 	int status = path ? manifest_load(directory, file, &data) : error_status();
@@ -170,19 +188,27 @@ static int read_state(const char *directory, const struct manifest_file *file, s
 static int read_member(
 	const char *directory, const struct manifest_file *file, bool all, struct checkpoint *checkpoint)
 {
-	bool tensors = text_ends(file->path, ".safetensors");
-	if (tensors && text_starts(file->path, "model/"))
-		return read_tensors(directory, file, &checkpoint->model, &checkpoint->model_files);
-	if (all && tensors && text_starts(file->path, "optimizer/"))
-		return read_tensors(directory, file, &checkpoint->optimizer, &checkpoint->optimizer_files);
+	if (checkpoint_is_tensors(file) && (all || text_starts(file->path, "model/")))
+		return read_tensors(directory, file, checkpoint);
 	if (all && !strcmp(file->path, "train.cfg"))
-		return read_state(directory, file, &checkpoint->state);
+		return checkpoint_read_state(directory, file, &checkpoint->state);
 	return all || text_starts(file->path, "model/") ? manifest_check(directory, file, false) : STATUS_OK;
 }
 
-static void set_digest(struct checkpoint *checkpoint, const struct manifest *manifest)
+int checkpoint_finish(const char *directory, const struct manifest *manifest, struct checkpoint *checkpoint)
 {
+	int status = STATUS_OK;
+	if (snprintf(checkpoint->path, sizeof checkpoint->path, "%s", directory) >=
+		(int)sizeof checkpoint->path)
+		status = error_set(STATUS_FAILURE, "%s: path is too long", directory);
+	if (!status && !checkpoint->model_files)
+		status = error_set(STATUS_DATA, "%s: holds no weights", directory);
+	if (!status)
+		status = check_unique(directory, checkpoint->model, checkpoint->model_files);
+	if (!status)
+		status = check_unique(directory, checkpoint->optimizer, checkpoint->optimizer_files);
 	snprintf(checkpoint->digest, sizeof checkpoint->digest, "%08x", manifest->crc_model);
+	return status;
 }
 
 /* Reads a directory by its MANIFEST, which stays with the caller. */
@@ -190,46 +216,54 @@ static int read_directory(
 	const char *directory, bool all, struct manifest *manifest, struct checkpoint *checkpoint)
 {
 	int status = manifest_read(directory, manifest);
-	if (!status && snprintf(checkpoint->path, sizeof checkpoint->path, "%s", directory) >=
-			       (int)sizeof checkpoint->path)
-		status = error_set(STATUS_FAILURE, "%s: path is too long", directory);
 	for (size_t i = 0; i < manifest->count && !status; i++)
 		status = read_member(directory, &manifest->file[i], all, checkpoint);
-	if (!status && !checkpoint->model_files)
-		status = error_set(STATUS_DATA, "%s: holds no weights", directory);
-	if (!status)
-		status = check_unique(directory, checkpoint->model, checkpoint->model_files);
-	if (!status)
-		status = check_unique(directory, checkpoint->optimizer, checkpoint->optimizer_files);
-	set_digest(checkpoint, manifest);
-	return status;
+	return status ? status : checkpoint_finish(directory, manifest, checkpoint);
 }
 
 /* ---- resuming ---- */
 
+int checkpoint_later_phase(const struct run *run, int64_t step, const char *path,
+	const struct manifest *manifest, struct train_state *state)
+{
+	struct train_state later;
+	bool found = false;
+	int status = STATUS_OK;
+	if (manifest_find(manifest, "train.cfg") < 0)
+		status = error_set(STATUS_DATA, "%s: holds no train.cfg", path);
+	if (!status)
+		status = train_state_check(state, run, path, step);
+	if (!status)
+		status = phase_read(run, step, manifest->crc, &found, &later);
+	if (!status && found) {
+		train_state_release(state);
+		*state = later;
+	}
+	return status;
+}
+
 static int resume_from(const struct run *run, int64_t step, struct checkpoint *checkpoint)
 {
 	struct manifest manifest = {0};
-	struct train_state later;
-	bool found;
 	char *path = checkpoint_name(run, CHECKPOINT_STEP, step, "");
 	*checkpoint = (struct checkpoint){.step = step};
 	int status = path ? read_directory(path, true, &manifest, checkpoint) : error_status();
-	if (!status && manifest_find(&manifest, "train.cfg") < 0)
-		status = error_set(STATUS_DATA, "%s: holds no train.cfg", path);
 	if (!status)
-		status = train_state_check(&checkpoint->state, run, path, step);
-	if (!status)
-		status = phase_read(run, step, manifest.crc, &found, &later);
-	if (!status && found) {
-		train_state_release(&checkpoint->state);
-		checkpoint->state = later;
-	}
+		status = checkpoint_later_phase(run, step, path, &manifest, &checkpoint->state);
 	manifest_release(&manifest);
 	free(path);
 	if (status)
 		checkpoint_release(checkpoint);
 	return status;
+}
+
+int checkpoint_none_usable(const struct run *run, size_t seen)
+{
+	return error_set(STATUS_DATA,
+		"%s/checkpoints: none of its %zu checkpoints can be used (see the warnings); remove the "
+		"directory to start "
+		"from step 0",
+		run->path, seen);
 }
 
 int checkpoint_resume(const struct run *run, struct checkpoint *checkpoint, bool *found)
@@ -251,15 +285,7 @@ int checkpoint_resume(const struct run *run, struct checkpoint *checkpoint, bool
 		}
 	}
 	free(entries);
-	if (!status && !*found && seen)
-		status = error_set(STATUS_DATA,
-			"%s/checkpoints: none of its %zu checkpoints can be used (see the warnings); restore "
-			"what is damaged, "
-			"start a new run from its weights (init.weights = \"%s\"), or remove the directory "
-			"to start "
-			"from step 0",
-			run->path, seen, run->path);
-	return status;
+	return !status && !*found && seen ? checkpoint_none_usable(run, seen) : status;
 }
 
 /* ---- judging without keeping ---- */
@@ -287,7 +313,7 @@ static int judge_state(
 	int index = manifest_find(manifest, "train.cfg");
 	if (index < 0)
 		return error_set(STATUS_DATA, "%s: holds no train.cfg", directory);
-	int status = read_state(directory, &manifest->file[index], &state);
+	int status = checkpoint_read_state(directory, &manifest->file[index], &state);
 	if (!status)
 		status = train_state_check(&state, run, directory, step);
 	train_state_release(&state);

@@ -30,6 +30,19 @@ int train_state_check(const struct train_state *state, const struct run *run, co
  * one that is damaged or of another step-S. */
 int phase_read(const struct run *run, int64_t step, uint32_t manifest, bool *found, struct train_state *state);
 
+/* The parts of a resume. A file of tensors of the model or the optimizer: */
+bool checkpoint_is_tensors(const struct manifest_file *file);
+/* takes over its bytes (from malloc) as tensors; */
+int checkpoint_take_tensors(const char *directory, const struct manifest_file *file, char *data, struct checkpoint *checkpoint);
+/* once all are there: path, digest, and what must hold over all files; */
+int checkpoint_finish(const char *directory, const struct manifest *manifest, struct checkpoint *checkpoint);
+int checkpoint_read_state(const char *directory, const struct manifest_file *file, struct train_state *state);
+/* checks the state of step-S and replaces it by that of a valid step-S.phase; */
+int checkpoint_later_phase(const struct run *run, int64_t step, const char *path, const struct manifest *manifest,
+	struct train_state *state);
+/* the error when there are checkpoints but none is good. */
+int checkpoint_none_usable(const struct run *run, size_t seen);
+
 /* STATUS_OK when a resume would accept it: MANIFEST, every file, train.cfg, logs (weights-*: MANIFEST and files). `cold`: read from
  * the storage, not from memory. */
 int checkpoint_judge(const struct run *run, const struct checkpoint_entry *entry, bool cold);

@@ -18,7 +18,7 @@ enum { PUBLISH_TRIES = 3 };
 
 /* One checkpoint being built. */
 struct building {
-	char *directory; /* the .partial one */
+	const char *directory; /* the .partial one */
 	struct manifest manifest;
 	uint64_t bytes; /* of the files of model/ and optimizer/ */
 };
@@ -122,9 +122,9 @@ int checkpoint_bytes(const struct checkpoint_content *content, uint64_t *bytes)
 /* ---- building ---- */
 
 /* The full path of a member, its directory made; owned by the caller. */
-static char *member_path(const struct building *building, const char *name)
+static char *member_path(const char *directory, const char *name)
 {
-	char *path = path_join(building->directory, name);
+	char *path = path_join(directory, name);
 	char *parent = path ? path_directory(path) : NULL;
 	if (!parent || file_make_directories(parent)) {
 		free(path);
@@ -137,7 +137,7 @@ static char *member_path(const struct building *building, const char *name)
 static int add_file(struct building *building, const char *name, const void *data, size_t bytes)
 {
 	struct publish publish = {.descriptor = -1};
-	char *path = member_path(building, name);
+	char *path = member_path(building->directory, name);
 	int status = path ? publish_open(&publish, path) : error_status();
 	if (!status)
 		status = publish_write(&publish, data, bytes);
@@ -152,24 +152,36 @@ static int add_file(struct building *building, const char *name, const void *dat
 	return status;
 }
 
-static int add_shard(struct building *building, struct cut *cut, int shard)
+/* "model/STEM-00001-of-00003.safetensors"; owned by the caller. */
+static char *shard_name(const struct cut *cut, int shard)
 {
-	uint32_t crc;
-	uint64_t bytes;
 	char *last = safetensors_shard_name(cut->stem, shard, cut->shards);
 	char *name = last ? path_join(cut->kind, last) : NULL;
-	char *path = name ? member_path(building, name) : NULL;
+	free(last);
+	return name;
+}
+
+static int write_shard(const char *directory, struct cut *cut, int shard, struct checkpoint_shard *written)
+{
+	char *name = shard_name(cut, shard);
+	char *path = name ? member_path(directory, name) : NULL;
 	int status = path ? STATUS_OK : error_status();
 	size_t count = cut_collect(cut, shard);
 	if (!status)
-		status = safetensors_publish(path, cut->member, count, &crc, &bytes);
-	if (!status)
-		status = manifest_add(&building->manifest, name, bytes, crc);
-	if (!status)
-		building->bytes += bytes;
+		status = safetensors_publish(path, cut->member, count, &written->crc, &written->bytes);
 	free(path);
 	free(name);
-	free(last);
+	return status;
+}
+
+static int add_shard(
+	struct building *building, const struct cut *cut, int shard, const struct checkpoint_shard *written)
+{
+	char *name = shard_name(cut, shard);
+	int status =
+		name ? manifest_add(&building->manifest, name, written->bytes, written->crc) : error_status();
+	building->bytes += written->bytes;
+	free(name);
 	return status;
 }
 
@@ -189,23 +201,26 @@ static int add_index(struct building *building, const struct cut *cut)
 	return status;
 }
 
-static int add_tensors(struct building *building, const struct checkpoint_content *content, bool optimizer)
+/* The shards that were written, and their index. *shards moves behind those of this kind. */
+static int add_tensors(struct building *building, const struct checkpoint_content *content, bool optimizer,
+	const struct checkpoint_shard **shards)
 {
 	struct cut cut;
 	int status = cut_make(&cut, content, optimizer);
 	for (int i = 0; i < cut.shards && !status; i++)
-		status = add_shard(building, &cut, i);
+		status = add_shard(building, &cut, i, (*shards)++);
 	if (!status && cut.shards > 1)
 		status = add_index(building, &cut);
 	cut_release(&cut);
 	return status;
 }
 
-static int add_content(struct building *building, const struct checkpoint_content *content)
+static int add_content(struct building *building, const struct checkpoint_content *content,
+	const struct checkpoint_shard *shards)
 {
-	int status = add_tensors(building, content, false);
+	int status = add_tensors(building, content, false, &shards);
 	if (!status && content->optimizer)
-		status = add_tensors(building, content, true);
+		status = add_tensors(building, content, true, &shards);
 	for (size_t i = 0; i < content->text_count && !status; i++) {
 		const struct checkpoint_text *text = &content->texts[i];
 		status = add_file(building, text->path, text->data, text->bytes);
@@ -300,13 +315,11 @@ static int put_in_place(
 	return status;
 }
 
-static int build(
-	struct building *building, const struct train_state *state, const struct checkpoint_content *content)
+static int build(struct building *building, const struct train_state *state,
+	const struct checkpoint_content *content, const struct checkpoint_shard *shards)
 {
 	uint64_t bytes;
-	int status = file_make_directory(building->directory);
-	if (!status)
-		status = add_content(building, content);
+	int status = add_content(building, content, shards);
 	if (!status && state)
 		status = add_state(building, state);
 	if (!status)
@@ -316,36 +329,132 @@ static int build(
 	return status;
 }
 
-/* Publishes step-S (with a state) or weights-S (without). */
-static int publish(const struct shift *shift, const struct checkpoint_entry *entry,
-	const struct train_state *state, const struct checkpoint_content *content, uint64_t *bytes)
+/* ---- a save in three steps ---- */
+
+static struct checkpoint_entry entry_of(int64_t step, bool weights)
 {
-	struct building building = {0};
+	return (struct checkpoint_entry){weights ? CHECKPOINT_WEIGHTS : CHECKPOINT_STEP, step};
+}
+
+int checkpoint_shards(const struct checkpoint_content *content, int *count)
+{
+	struct cut cut;
+	int status = cut_make(&cut, content, false);
+	*count = status ? 0 : cut.shards;
+	cut_release(&cut);
+	if (status || !content->optimizer)
+		return status;
+	status = cut_make(&cut, content, true);
+	*count += status ? 0 : cut.shards;
+	cut_release(&cut);
+	return status;
+}
+
+static int mark_share(
+	const struct checkpoint_content *content, bool optimizer, int rank, int ranks, int *shard, bool *mine)
+{
+	struct cut cut;
+	int status = cut_make(&cut, content, optimizer);
+	for (size_t i = 0; i < cut.count && !status; i++)
+		mine[i] = (*shard + cut.shard[i]) % ranks == rank;
+	*shard += cut.shards;
+	cut_release(&cut);
+	return status;
+}
+
+int checkpoint_share(
+	const struct checkpoint_content *content, int rank, int ranks, bool *model, bool *optimizer)
+{
+	int shard = 0, status = mark_share(content, false, rank, ranks, &shard, model);
+	return status || !content->optimizer ? status
+					     : mark_share(content, true, rank, ranks, &shard, optimizer);
+}
+
+int checkpoint_begin(const struct shift *shift, int64_t step, bool weights, char **directory)
+{
+	struct checkpoint_entry entry = entry_of(step, weights);
 	bool whole = false;
-	char *path = checkpoint_name(shift->run, entry->kind, entry->step, "");
+	char *path = checkpoint_name(shift->run, entry.kind, entry.step, "");
 	char *parent = path ? path_directory(path) : NULL;
 	int status = parent ? shift_fence(shift) : error_status();
+	*directory = NULL;
 	if (!status)
 		status = file_make_directory(parent);
 	if (!status)
-		status = look_before(shift->run, entry, path, &whole);
-	if (!status && whole && bytes)
-		status = checkpoint_bytes(content, bytes);
-	if (status || whole)
-		goto done;
-	building.directory = path_temporary(path, "partial");
-	status = building.directory ? build(&building, state, content) : error_status();
-	if (!status)
-		status = put_in_place(shift, entry, building.directory, path);
-	if (status && building.directory)
-		checkpoint_discard(building.directory);
-	if (!status && bytes)
-		*bytes = building.bytes;
-done:
-	manifest_release(&building.manifest);
-	free(building.directory);
+		status = look_before(shift->run, &entry, path, &whole);
+	if (!status && !whole) {
+		*directory = path_temporary(path, "partial");
+		status = *directory ? file_make_directory(*directory) : error_status();
+	}
 	free(parent);
 	free(path);
+	return shift_failed(shift, status);
+}
+
+static int write_share(const char *directory, const struct checkpoint_content *content, bool optimizer,
+	int rank, int ranks, int *number, struct checkpoint_shard *shards)
+{
+	struct cut cut;
+	int status = cut_make(&cut, content, optimizer);
+	for (int i = 0; i < cut.shards && !status; i++, ++*number)
+		if (*number % ranks == rank)
+			status = write_shard(directory, &cut, i, &shards[*number]);
+	cut_release(&cut);
+	return status;
+}
+
+int checkpoint_write(const char *directory, const struct checkpoint_content *content, int rank, int ranks,
+	struct checkpoint_shard *shards)
+{
+	int number = 0, status = write_share(directory, content, false, rank, ranks, &number, shards);
+	if (!status && content->optimizer)
+		status = write_share(directory, content, true, rank, ranks, &number, shards);
+	return status;
+}
+
+int checkpoint_commit(const struct shift *shift, int64_t step, const struct train_state *state,
+	const struct checkpoint_content *content, const char *directory,
+	const struct checkpoint_shard *shards)
+{
+	struct checkpoint_entry entry = entry_of(step, !state);
+	struct building building = {.directory = directory};
+	char *path = checkpoint_name(shift->run, entry.kind, entry.step, "");
+	int status = path ? build(&building, state, content, shards) : error_status();
+	if (!status)
+		status = put_in_place(shift, &entry, directory, path);
+	if (status)
+		checkpoint_discard(directory);
+	manifest_release(&building.manifest);
+	free(path);
+	return shift_failed(shift, status);
+}
+
+void checkpoint_abandon(const char *directory)
+{
+	checkpoint_discard(directory);
+}
+
+/* ---- a save by one process ---- */
+
+static int publish(const struct shift *shift, int64_t step, const struct train_state *state,
+	const struct checkpoint_content *content)
+{
+	struct checkpoint_shard *shards = NULL;
+	char *directory = NULL;
+	int count, status = checkpoint_shards(content, &count);
+	if (!status)
+		status = checkpoint_begin(shift, step, !state, &directory);
+	if (status || !directory)
+		goto done;
+	shards = memory_new((size_t)count, sizeof *shards);
+	status = shards ? checkpoint_write(directory, content, 0, 1, shards) : error_status();
+	if (status)
+		checkpoint_discard(directory);
+	else
+		status = checkpoint_commit(shift, step, state, content, directory, shards);
+done:
+	free(shards);
+	free(directory);
 	return shift_failed(shift, status);
 }
 
@@ -353,8 +462,9 @@ int checkpoint_save(const struct shift *shift, const struct train_state *state,
 	const struct checkpoint_content *content, double *seconds, uint64_t *bytes)
 {
 	double start = clock_seconds();
-	struct checkpoint_entry entry = {CHECKPOINT_STEP, state->step};
-	int status = publish(shift, &entry, state, content, bytes);
+	int status = publish(shift, state->step, state, content);
+	if (!status && bytes)
+		status = checkpoint_bytes(content, bytes);
 	if (seconds)
 		*seconds = clock_seconds() - start;
 	return status;
@@ -362,9 +472,8 @@ int checkpoint_save(const struct shift *shift, const struct train_state *state,
 
 int checkpoint_save_weights(const struct shift *shift, int64_t step, const struct checkpoint_content *content)
 {
-	struct checkpoint_entry entry = {CHECKPOINT_WEIGHTS, step};
 	struct checkpoint_content weights = *content;
 	weights.optimizer = NULL;
 	weights.optimizer_count = 0;
-	return publish(shift, &entry, NULL, &weights, NULL);
+	return publish(shift, step, NULL, &weights);
 }
