@@ -112,12 +112,14 @@ demo:
 	@$(SUBMAKE) all
 	@slurm/demo.sh
 check:
-	@tests/install-packages build test
+	@tests/install-packages build
+	@tests/install-packages test || echo "going on: tests that need them are skipped" >&2
 	@$(SUBMAKE) all tests
 	@$(SUBMAKE) SAN=address,undefined CFLAGS=-O1 build-address-undefined/tests/fuzz
 	@tests/run
 check-long:
-	@tests/install-packages build test long
+	@tests/install-packages build
+	@tests/install-packages test long || echo "going on: tests that need them are skipped" >&2
 	@$(SUBMAKE) all tests
 	@$(SUBMAKE) SAN=address,undefined all tests
 	@tests/run --long

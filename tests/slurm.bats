@@ -1,4 +1,5 @@
 # The batch life on a real SLURM: slurmctld and three slurmd of the tests' own (tests/slurm/cluster), the real programs.
+# seconds: 110
 #
 # What takes long on a cluster is waiting, so all scenarios run at once: setup_file starts one driver each, which does what a user or
 # SLURM does to its job and writes down what became of it; the tests wait for their driver and look. Runs are "endless" (a
