@@ -395,7 +395,7 @@ static const struct trial trials[] = {
 	LAYER_NORMS("layer norm", 2, 150, 37),
 	LAYER_NORMS("layer norm, wide", 2, 40, 640),
 	ATTENTIONS("attention, one block", 2, 30, 17, 36, 3),
-	ATTENTIONS("attention, several blocks", 2, 150, 301, 64, 2),
+	ATTENTIONS("attention, several blocks", 2, 150, 531, 64, 2),
 	ATTENTIONS("attention, two keys", 3, 200, 2, 32, 1),
 	ACTIVATIONS("relu", ACTIVATION_RELU),
 	ACTIVATIONS("silu", ACTIVATION_SILU),

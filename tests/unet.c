@@ -24,8 +24,9 @@
 #define REFERENCE_LIMIT 3e-7
 /* diffusers' time embedding is computed in single precision even so. */
 #define EMBEDDING_LIMIT 1e-5
-/* Adam moves an element whose gradient is almost zero by the sign of its rounding. */
-#define ADAM_FLOOR 3e-3
+/* Adam moves an element whose gradient is almost zero by the sign of its rounding (as in the middle block, whose few
+ * keys nearly cancel); epsilon and the moments are tested apart, in tests/cpu_numbers.c. */
+#define ADAM_FLOOR 1e-2
 
 static struct safetensors golden;
 

@@ -11,7 +11,7 @@
 #include "cpu/device.h"
 
 #define QUERIES 64 /* of a block */
-#define KEYS 128
+#define KEYS 256
 
 struct attention_shape {
 	int64_t images, queries, keys, heads, width; /* width: channels of a head */
@@ -214,7 +214,11 @@ static void attend_backward(const struct cpu_device *device, const struct attent
 				      .rows = keys,
 				      .columns = queries,
 				      .depth = s->width});
-	device->kernels->softmax_backward(p, d, keys, queries, s->scale, g->lse + first, scratch->row[0]);
+	if (keys == s->keys)
+		device->kernels->softmax_backward_whole(p, d, keys, queries, s->scale, g->lse + first);
+	else
+		device->kernels->softmax_backward(
+			p, d, keys, queries, s->scale, g->lse + first, scratch->row[0]);
 	block_product(device, (struct block_product){.a = p,
 				      .a_row = queries,
 				      .a_step = 1,
@@ -257,7 +261,7 @@ static void attention_head_backward(const struct cpu_device *device, const struc
 		const int64_t queries = smaller(QUERIES, s->queries - first), at = first * s->row;
 		turn(scratch->turned, g->q + at, queries, s->width, s->row);
 		turn(scratch->turned_gradient, g->d_o + at, queries, s->width, s->row);
-		for (int64_t i = 0; i < queries; i++)
+		for (int64_t i = 0; i < queries && s->keys > KEYS; i++)
 			scratch->row[0][i] = (float)device->kernels->dot(
 				g->o + at + i * s->row, g->d_o + at + i * s->row, s->width);
 		for (int64_t key = 0; key < s->keys; key += KEYS)

@@ -88,6 +88,10 @@ struct kernels {
 	/* p: scores to exp(score * scale - lse); d: products to p * (d - delta) * scale */
 	void (*softmax_backward)(float *p, float *d, int64_t keys, int64_t queries, float scale,
 		const float *lse, const float *delta);
+	/* The same where these are all keys: probabilities are made to add up to 1 and delta is their mean of d, so that
+	 * what the keys have in common cancels. */
+	void (*softmax_backward_whole)(
+		float *p, float *d, int64_t keys, int64_t queries, float scale, const float *lse);
 	double (*dot)(const float *a, const float *b, int64_t count);
 
 	double (*sum_squares)(const float *x, int64_t count);

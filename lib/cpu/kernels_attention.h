@@ -38,24 +38,59 @@ static void softmax_block(float *scores, int64_t keys, int64_t queries, float fa
 			scores + q, keys, queries, s, largest + q, sum + q, factor + q, true, queries - q);
 }
 
+INLINE void softmax_backward_lanes(float *p, float *d, int64_t keys, int64_t queries, vector factor_of_scores,
+	vector lse, vector delta, const int64_t some)
+{
+	for (int64_t k = 0; k < keys; k++, p += queries, d += queries) {
+		vector e = vector_exp(fused(load_some(p, some), factor_of_scores, -lse));
+		store_some(p, e, some);
+		store_some(d, e * (load_some(d, some) - delta) * factor_of_scores, some);
+	}
+}
+
 static void softmax_backward(float *p, float *d, int64_t keys, int64_t queries, float factor_of_scores,
 	const float *lse, const float *delta)
 {
 	const vector s = splat(factor_of_scores);
+	for (int64_t q = 0; q < queries; q += LANES) {
+		const int64_t some = queries - q < LANES ? queries - q : LANES;
+		const vector l = load_some(lse + q, some), e = load_some(delta + q, some);
+		if (some == LANES)
+			softmax_backward_lanes(p + q, d + q, keys, queries, s, l, e, LANES);
+		else
+			softmax_backward_lanes(p + q, d + q, keys, queries, s, l, e, some);
+	}
+}
+
+INLINE void softmax_whole_lanes(float *p, float *d, int64_t keys, int64_t queries, vector factor_of_scores,
+	vector lse, const int64_t some)
+{
+	vector sum = {0}, product = {0};
+	for (int64_t k = 0; k < keys; k++) {
+		vector e = vector_exp(fused(load_some(p + k * queries, some), factor_of_scores, -lse));
+		store_some(p + k * queries, e, some);
+		sum += e;
+		product = fused(e, load_some(d + k * queries, some), product);
+	}
+	const vector inverse = 1.0f / sum, delta = product * inverse;
 	for (int64_t k = 0; k < keys; k++, p += queries, d += queries) {
-		int64_t q = 0;
-		for (; q + LANES <= queries; q += LANES) {
-			vector e = vector_exp(fused(load(p + q), s, -load(lse + q)));
-			store(p + q, e);
-			store(d + q, e * (load(d + q) - load(delta + q)) * s);
-		}
-		int64_t rest = queries - q;
-		if (rest) {
-			vector e = vector_exp(fused(load_some(p + q, rest), s, -load_some(lse + q, rest)));
-			store_some(p + q, e, rest);
-			store_some(
-				d + q, e * (load_some(d + q, rest) - load_some(delta + q, rest)) * s, rest);
-		}
+		vector e = load_some(p, some) * inverse;
+		store_some(p, e, some);
+		store_some(d, e * (load_some(d, some) - delta) * factor_of_scores, some);
+	}
+}
+
+static void softmax_backward_whole(
+	float *p, float *d, int64_t keys, int64_t queries, float factor_of_scores, const float *lse)
+{
+	const vector s = splat(factor_of_scores);
+	for (int64_t q = 0; q < queries; q += LANES) {
+		const int64_t some = queries - q < LANES ? queries - q : LANES;
+		const vector l = load_some(lse + q, some);
+		if (some == LANES)
+			softmax_whole_lanes(p + q, d + q, keys, queries, s, l, LANES);
+		else
+			softmax_whole_lanes(p + q, d + q, keys, queries, s, l, some);
 	}
 }
 

@@ -18,6 +18,7 @@ const struct kernels KERNELS = {
 	.layer_norm_backward = layer_norm_backward,
 	.softmax_block = softmax_block,
 	.softmax_backward = softmax_backward,
+	.softmax_backward_whole = softmax_backward_whole,
 	.dot = dot,
 	.sum_squares = sum_squares,
 	.masked_squares = masked_squares,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes optimizer.tsv: parameters after steps of torch.optim.Adam and SGD, for tests/cpu.c.
 
-Parameter i starts at sin(1 + i), its gradient at step s is sin(3 + 0.7 i + 1.3 s) * 10 ** (i % 5 - 3), all float32; the
+Parameter i starts at sin(1 + i), its gradient at step s is sin(3 + 0.7 i + 1.3 s) * 10 ** (1 - i % 9), all float32 (epsilon shows in the smallest); the
 learning rate of step s is 0.01 * s.
 """
 import os
@@ -15,7 +15,7 @@ os.chdir(os.path.dirname(os.path.abspath(__file__)))
 
 def gradient(step):
     i = np.arange(COUNT)
-    return torch.from_numpy((np.sin(3 + 0.7 * i + 1.3 * step) * 10.0 ** (i % 5 - 3)).astype(np.float32))
+    return torch.from_numpy((np.sin(3 + 0.7 * i + 1.3 * step) * 10.0 ** (1 - i % 9)).astype(np.float32))
 
 
 def run(make):
