@@ -60,8 +60,7 @@ static int predict_set(const struct task_kind *kind, struct task_predictor *pred
 			status = 0;
 		}
 		if (progress_due(&progress))
-			progress_show(&progress, "%s: %lld of %lld samples", name, (long long)i + 1,
-				(long long)count);
+			progress_show(&progress, "%lld of %lld samples", (long long)i + 1, (long long)count);
 	}
 	progress_end(&progress);
 	free(directory);

@@ -238,6 +238,8 @@ static int work_shift(struct work *work)
 	if (!status)
 		status = signals_install(); /* the engine's threads stand already, with the signals blocked */
 	if (!status)
+		status = signals_catch_interrupt();
+	if (!status)
 		status = checkpoint_resume(&work->run, &work->resumed, &work->resuming);
 	work->step = work->resuming ? work->resumed.step : 0;
 	if (!status)

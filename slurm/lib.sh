@@ -404,7 +404,10 @@ life_decide() {
 	fi
 	case $end_status in
 	75)
-		case $end_reason in stopped*) hold 75 "stopped: $run/stop was made" ;; esac
+		case $end_reason in
+		stopped*) hold 75 "stopped: $run/stop was made" ;;
+		interrupted*) hold 75 "interrupted; start it again to go on" ;;
+		esac
 		next_life 75 "$end_reason"
 		;;
 	64 | 65 | 66 | 69 | 70 | 73 | 74 | 77 | 78)

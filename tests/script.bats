@@ -76,6 +76,15 @@ last_row() {
 	last_row hold 75 stopped
 }
 
+@test "end row 75 with reason interrupted: held, 75, not requeued" {
+	row 1 start 7 0 0 - -
+	row 1 end 7 0 40 75 interrupted
+	decide 0
+	[ "$status" -eq 75 ]
+	never requeued
+	last_row hold 75 interrupted
+}
+
 @test "end rows of errors: the script exits with them" {
 	local code
 	for code in 64 65 66 69 70 73 74 77 78; do
