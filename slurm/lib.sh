@@ -15,7 +15,7 @@
 # There is no trap here, and srun runs in the foreground: the signal of --signal=USR2@N goes to the programs, not to the shell.
 #
 # The environment may set NIGHTSHIFT_HOME (where slurm/ and bin/ are), NIGHTSHIFT_PAUSE (seconds before a failed life is
-# followed by the next), NIGHTSHIFT_CODE (the directory of the code, where it is not the submit directory) and
+# followed by the next), NIGHTSHIFT_CODE (the directory of the code, see code_directory) and
 # NIGHTSHIFT_EVALUATE=no (the run is evaluated by another job).
 
 # The script that sources this sets home (where slurm/ and bin/ are) and notice (the N of its --signal=USR2@N).
@@ -178,6 +178,20 @@ judge() {
 
 # ---- the parts of a life ----
 
+# Where the code of the run is: NIGHTSHIFT_CODE, the submit directory where that is a git work tree (people work in directories full
+# of data, too), else this kit: its source, or scripts and presets where it is installed.
+code_directory() {
+	if [ -n "${NIGHTSHIFT_CODE:-}" ]; then
+		printf '%s' "$NIGHTSHIFT_CODE"
+	elif git -C "$submitted" rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+		printf '%s' "$submitted"
+	elif [ -e "$home/Makefile" ]; then
+		printf '%s' "$home"
+	else
+		printf '%s' "$home/slurm"
+	fi
+}
+
 # The configuration, and the state of the code. Words on the command line count in the first life only.
 life_prepare() {
 	status=0
@@ -186,7 +200,7 @@ life_prepare() {
 		judge mkconfig "$run/config.cfg" || return 0
 	fi
 	status=0
-	"$(tool snapshot-code)" "$run" "${NIGHTSHIFT_CODE:-$submitted}" || status=$?
+	"$(tool snapshot-code)" "$run" "$(code_directory)" || status=$?
 	judge snapshot-code "$run/code.manifest" || return 0
 }
 

@@ -19,6 +19,18 @@ make_install() {
 	done
 }
 
+@test "an installed kit snapshots itself where the submit directory is no work tree, its programs among it" {
+	make -s -C "$ROOT" BUILD=build install PREFIX="$PWD/kit" PROGRAM_PREFIX=ns-
+	tiny_data DIR
+	NIGHTSHIFT_HOME='' run_tool 0 bash kit/share/nightshift/slurm/train_marigold.sh run depth-tiny data.train.rooms.path=DIR
+	tar tzf run/code.tar.gz >files
+	grep -qx presets/depth-tiny.cfg files
+	! grep -q rooms files
+	for file in "$ROOT"/bin/*.c; do
+		grep -q "^program"$'\t'"$PWD/kit/bin/ns-$(basename "$file" .c)"$'\t' run/code.manifest
+	done
+}
+
 @test "man pages and presets are installed" {
 	make_install install
 	for page in "$ROOT"/man/*.[157]; do

@@ -77,7 +77,8 @@ const char *path_base(const char *path); /* behind the last / */
 char *path_directory(const char *path);  /* owned by the caller; "." when there is none */
 /* False for absolute paths, empty ones and those with a .. component. */
 bool path_is_inside(const char *path);
-/* Directory of the running program's file (/proc/self/exe); owned by the caller. */
+/* The running program's file (/proc/self/exe) and its directory, links resolved; owned by the caller. */
+char *path_of_program_file(void);
 char *path_of_program(void);
 
 #endif
