@@ -702,6 +702,9 @@ int loop_run(const struct run *run, const struct shift *shift, const struct loop
 	loop.last_save = loop.last_flush = clock_seconds();
 	progress_start(&loop.progress, "");
 	if (!status)
+		note("shift %lld goes on from step %lld of %lld", (long long)shift->number,
+			(long long)loop.state.step, (long long)plan->steps);
+	if (!status)
 		status = run_phases(&loop);
 	progress_end(&loop.progress);
 	error_tee(NULL, NULL);
