@@ -56,6 +56,16 @@ make_install() {
 	done <<<"$output"
 }
 
+@test "an installed script trains with the installed programs, whatever they are called" {
+	run_tool 0 make -s -C "$ROOT" BUILD=build install PREFIX="$PWD/here" PROGRAM_PREFIX=ns-
+	mkdir scratch
+	here/bin/ns-make-scenes depth -n 4 --size 32x48 rooms
+	run_tool 0 env -u NIGHTSHIFT_HOME PATH=/usr/bin:/bin bash here/share/nightshift/slurm/train_marigold.sh run depth-tiny \
+		data.train.rooms.path="$PWD/rooms" train.steps=4 stage.to="$PWD/scratch"
+	grep -q '^step 4$' run/done
+	[ -s run/eval/rooms.tsv ]
+}
+
 @test "uninstall leaves no file behind" {
 	make_install install
 	make_install uninstall
