@@ -83,6 +83,13 @@ hold() {
 
 # ---- beginning ----
 
+# How the script is called, from the comment at its top.
+usage() {
+	echo usage:
+	sed -n 's/^#\t/  /p' "$0"
+	echo 'See nightshift-slurm(7).'
+}
+
 # In the run's name, %j is the job, %A and %a the array job and its element, as in sbatch's file names.
 expand() {
 	local text=$1
@@ -96,6 +103,10 @@ expand() {
 life_begin() {
 	name=$1
 	shift
+	case ${1:-} in
+	-h | --help) usage && exit 0 ;;
+	-*) echo "$name: unknown option $1; --help shows how it is called" >&2 && exit 64 ;;
+	esac
 	host=$(uname -n) # HOSTNAME may be the login node's: sbatch exports it
 	slurm=${SLURM_JOB_ID:-}
 	if [ -n "$slurm" ]; then
@@ -364,7 +375,7 @@ next_life() {
 	refuse_zombie
 	# After a 75 the time limit is near: no pause.
 	if [ "$verdict" != progress ] && [ "$1" != 75 ] && [ "${NIGHTSHIFT_PAUSE:-60}" -gt 0 ]; then
-		say "$2; waiting ${NIGHTSHIFT_PAUSE:-60} s"
+		say "${2/#no end row/the trainer was killed: no end row}; the next life begins in ${NIGHTSHIFT_PAUSE:-60} s"
 		sleep "${NIGHTSHIFT_PAUSE:-60}"
 		refuse_zombie
 	fi
