@@ -180,8 +180,8 @@ static void test_refusals(void)
 		"resnets.0.norm1: 10 channels are not divisible by 3 groups");
 	check_refused("a kernel larger than the image", bad_kernel,
 		"conv_in: the kernel is larger than the padded input 1x2x3x4");
-	check_refused(
-		"a convolution of a matrix", bad_rank, "conv_in: a convolution takes [N,H,W,C], not 2x3");
+	check_refused("a convolution of a matrix", bad_rank,
+		"conv_in: a convolution takes [N,H,W,C] or [N,D,H,W,C], not 2x3");
 	check_refused("heads that do not divide", bad_heads,
 		"attn1.attention: 6 channels are not divisible by 4 heads");
 	check_refused("queries and keys of two widths", bad_keys, "shapes 1x4x6 and 1x4x8");
