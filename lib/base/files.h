@@ -16,10 +16,9 @@
 #include <sys/types.h>
 
 /* Reads the whole file; *data (owned by the caller, free()) has a NUL behind its `*bytes` bytes.
- * More than `limit` bytes: STATUS_DATA. */
+ * More than `limit` bytes: STATUS_DATA. A pipe is read to its end; one that nobody writes to is empty. */
 int file_read(const char *path, size_t limit, char **data, size_t *bytes);
-/* The same for files among data: what is no regular file (a pipe nobody writes to would stop the job, a device may never end)
- * is STATUS_NO_INPUT at once. */
+/* The same for files among data: what is no regular file (a device may never end) is STATUS_NO_INPUT at once. */
 int file_read_regular(const char *path, size_t limit, char **data, size_t *bytes);
 bool file_exists(const char *path);
 bool file_is_directory(const char *path);
