@@ -34,6 +34,8 @@ static int add_sets(struct depth_predictor *predictor, const struct task_group *
 
 		status = depth_set_open(set, predictor->run, groups[i].list, groups[i].index, true);
 		if (!status)
+			status = depth_check_stems(set->data);
+		if (!status)
 			status = depth_set_graph(set, &predictor->model);
 	}
 	return status;
