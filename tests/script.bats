@@ -561,7 +561,9 @@ data() {
 	data
 	submit depth run depth-tiny data.train.rooms.path="$PWD/rooms" -- --array=3-5
 	[ "$status" -eq 64 ]
-	submit depth 'run-%a' depth-tiny data.train.rooms.path="$PWD/rooms" -- --array=3-5
+	# shellcheck disable=SC2016 # mkconfig looks it up, in each element
+	submit depth 'run-%a' depth-tiny 'seed=${env:SLURM_ARRAY_TASK_ID}' data.train.rooms.path="$PWD/rooms" -- --array=3-5
+	grep -q 'seed = 3;' run-3/config.cfg
 	[ "$status" -eq 0 ]
 	grep -q -F -- "--array=3-5 --output=%x-%A_%a.out $ROOT/slurm/train_marigold.sh $PWD/run-%a depth-tiny" calls
 	[ -s run-3/config.cfg ]
