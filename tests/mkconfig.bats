@@ -387,7 +387,7 @@ killed_whole() {
 
 @test "the man page names the environment variables that may be used" {
 	names=$(sed -n 's/^.It Ev NIGHTSHIFT_\*/NIGHTSHIFT_*/p' "$ROOT/man/mkconfig.1" | tr -d ' ' | tr , '\n')
-	[ "$(wc -l <<<"$names")" -eq 7 ]
+	[ "$(wc -l <<<"$names")" -eq 8 ]
 	for name in $names; do
 		[ "$name" != 'NIGHTSHIFT_*' ] || name=NIGHTSHIFT_TEST
 		run_tool 0 env "$name=v" mkconfig --explain r data.train.a.path=/x "init.ignore=\${env:$name}"
