@@ -1,6 +1,7 @@
 /* Signals that end a shift: the handler only sets flags. */
 #include "base/signals.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -52,10 +53,12 @@ int signals_install(void)
 static void handle_interrupt(int number)
 {
 	static const char text[] = "\ninterrupted: saving, then stopping; once more stops at once\n";
+	int kept = errno; /* of what was interrupted */
 	seen_interrupt = true;
 	(void)number;
-	if (write(STDERR_FILENO, text, strlen(text)) < 0)
-		return;
+	ssize_t written = write(STDERR_FILENO, text, strlen(text));
+	(void)written;
+	errno = kept;
 }
 
 int signals_catch_interrupt(void)

@@ -86,7 +86,8 @@ static int save(struct loop *loop, const struct train_state *state)
 	loop->last_save = clock_seconds();
 	leave_saved(loop->leave, bytes, seconds);
 	status = checkpoint_prune(loop->shift, loop->plan->keep);
-	check_space(loop);
+	if (!status)
+		check_space(loop);
 	return status;
 }
 
@@ -430,6 +431,7 @@ static int start_set(struct loop *loop)
 	struct train_state *state = &loop->state;
 
 	free(state->sums);
+	state->sample = 0;
 	state->sums_count = (size_t)loop->task->metrics * 3;
 	state->sums = memory_new(state->sums_count, sizeof(*state->sums));
 	return state->sums ? 0 : STATUS_FAILURE;
@@ -671,8 +673,6 @@ static int start_state(struct loop *loop, const struct checkpoint *resumed)
 		status = logs_open(loop->shift, resumed ? &state->logs : NULL, state->step + 1, &loop->logs);
 	if (!status && resumed && state->phase != PHASE_STEP)
 		status = mark_boundary(loop);
-	if (!status && resumed)
-		note("going on from step %lld of %lld", (long long)state->step, (long long)loop->plan->steps);
 	return status;
 }
 
