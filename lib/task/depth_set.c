@@ -53,9 +53,7 @@ static int first_size(struct depth_set *set)
 		set->width = sample.width;
 		depth_sample_release(&sample);
 	}
-	return status == STATUS_DATA
-		       ? error_prefix("none of %zu samples can be read, the last is", depth_count(set->data))
-		       : status;
+	return status;
 }
 
 int depth_set_open(struct depth_set *set, const struct run *run, const char *list, size_t i, bool rgb_only)
