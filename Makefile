@@ -144,7 +144,7 @@ install: all
 		ln -sfn "../../../bin/$(PROGRAM_PREFIX)$$name" "$(DESTDIR)$(SHARE)/bin/$$name" || exit; done
 	for page in man/*.[157]; do prefix=; [ "$${page##*.}" = 1 ] && prefix="$(PROGRAM_PREFIX)"; \
 		install -m 644 $$page "$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$$prefix$${page#man/}" || exit; done
-	if [ -d slurm ]; then cp -R slurm "$(DESTDIR)$(SHARE)/" && \
+	if [ -d slurm ]; then cp -R slurm "$(DESTDIR)$(SHARE)/" && rm -f "$(DESTDIR)$(SHARE)/slurm/demo.sh" && \
 		sed -i 's|^: "$${NIGHTSHIFT_HOME:=}".*|: "$${NIGHTSHIFT_HOME:=$(SHARE)}"|' \
 			$$(find "$(DESTDIR)$(SHARE)/slurm" -type f ! -name '*.cfg'); fi
 	for plugin in mpi cuda; do if [ -f "$(BUILD)/nightshift-$$plugin.so" ]; then \

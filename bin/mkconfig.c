@@ -284,16 +284,42 @@ static int check_owner(const struct plan *plan)
 	return status;
 }
 
+/* Whether a shift has claimed the run: until then it has no numbers, and every key may change. */
+static int has_begun(const struct plan *plan, bool *begun)
+{
+	char *path = path_join(plan->run, "shifts/1");
+	*begun = path && file_exists(path);
+	free(path);
+	return path ? STATUS_OK : error_status();
+}
+
+/* A preset that is named again also takes back what was changed since; nobody asked for that by name. */
+static void tell_changes(const struct config *config, const struct config_differences *differences)
+{
+	for (size_t i = 0; i < differences->count; i++) {
+		const struct config_difference *item = &differences->item[i];
+		const char *source = config_source(config, item->key);
+		if (strncmp(source, "argv[", 5) != 0 && strcmp(source, "default") != 0)
+			note("%s: %s -> %s (%s)", item->key, item->before, item->after, source);
+	}
+}
+
 static int apply_differences(
 	const struct plan *plan, const struct config *config, const struct config_differences *differences)
 {
-	for (size_t i = 0; i < differences->count; i++)
+	bool begun = false;
+	int status = has_begun(plan, &begun);
+	for (size_t i = 0; i < differences->count && begun; i++)
 		if (differences->item[i].identity)
 			return refuse_identity(plan, differences);
-	if (explain || differences->count == 0)
-		return STATUS_OK;
-	int status = check_owner(plan);
-	return status ? status : replace_config(plan, config, differences);
+	if (status || explain || differences->count == 0)
+		return status;
+	status = check_owner(plan);
+	if (!status)
+		status = replace_config(plan, config, differences);
+	if (!status)
+		tell_changes(config, differences);
+	return status;
 }
 
 static int change_run(const struct plan *plan)

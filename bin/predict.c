@@ -43,9 +43,10 @@ static int predict_set(const struct task_kind *kind, struct task_predictor *pred
 {
 	const char *name = kind->predictor_set(predictor, set);
 	int64_t count = kind->predictor_samples(predictor, set);
+	struct predictions_output output = {0};
 	struct progress progress = {0};
 	char *directory = run_path(run, "predictions/%s", name);
-	int status = directory ? predictions_start(directory, info) : STATUS_FAILURE;
+	int status = directory ? predictions_start(directory, info, &output) : STATUS_FAILURE;
 
 	progress_start(&progress, name);
 	for (int64_t i = 0; i < count && !status; i++) {
@@ -54,14 +55,13 @@ static int predict_set(const struct task_kind *kind, struct task_predictor *pred
 				(long long)i, (long long)count);
 			break;
 		}
-		status = kind->predict(predictor, set, i, directory);
+		status = kind->predict(predictor, set, i, &output);
 		if (status == STATUS_DATA && skip_bad) {
 			warn("%s: %s; skipped", name, error_message());
 			status = 0;
 		}
 		if (progress_due(&progress))
-			progress_show(&progress, "%s: %lld of %lld samples", name, (long long)i + 1,
-				(long long)count);
+			progress_show(&progress, "%lld of %lld samples", (long long)i + 1, (long long)count);
 	}
 	progress_end(&progress);
 	free(directory);
@@ -69,22 +69,23 @@ static int predict_set(const struct task_kind *kind, struct task_predictor *pred
 }
 
 static int predict_all(const struct run *run, const struct task_kind *kind, struct task_predictor *predictor,
-	const struct checkpoint *checkpoint)
+	const struct task_group *groups, const struct checkpoint *checkpoint)
 {
-	char *settings = kind->predictor_settings(run);
-	struct predictions_info info = {.step = checkpoint->step, .settings = settings};
 	bool skip_bad = config_bool(run->config, "data.skip");
-	int status = settings ? 0 : STATUS_FAILURE;
+	int status = 0;
 
-	snprintf(info.digest, sizeof(info.digest), "%s", checkpoint->digest);
 	for (size_t set = 0; set < predictor->sets && !status; set++) {
-		status = predict_set(kind, predictor, set, run, &info, skip_bad);
+		char *settings = kind->predictor_settings(run, &groups[set]);
+		struct predictions_info info = {.step = checkpoint->step, .settings = settings};
+
+		snprintf(info.digest, sizeof(info.digest), "%s", checkpoint->digest);
+		status = settings ? predict_set(kind, predictor, set, run, &info, skip_bad) : STATUS_FAILURE;
 		if (!status)
 			note("%s: predictions of step %lld in %s/predictions/%s",
 				kind->predictor_set(predictor, set), (long long)info.step, run->path,
 				kind->predictor_set(predictor, set));
+		free(settings);
 	}
-	free(settings);
 	return status;
 }
 
@@ -94,6 +95,8 @@ static int work(const struct settings *settings)
 	struct platform platform = {0};
 	struct task_predictor predictor = {0};
 	struct checkpoint checkpoint = {0};
+	struct task_group *groups = NULL;
+	size_t count = 0;
 	const struct task_kind *kind = NULL;
 	int status = run_open(settings->names[0], &run);
 
@@ -104,8 +107,9 @@ static int work(const struct settings *settings)
 	if (!status && !(kind = task_find(config_text(run.config, "task"))))
 		status = error_status();
 	if (!status)
-		status = kind->predictor_open(
-			&run, platform.device, settings->names + 1, settings->count - 1, &predictor);
+		status = task_groups(&run, settings->names + 1, settings->count - 1, &groups, &count);
+	if (!status)
+		status = kind->predictor_open(&run, platform.device, groups, count, &predictor);
 	if (!status)
 		status = kind->predictor_prepare(&predictor);
 	if (!status)
@@ -113,9 +117,10 @@ static int work(const struct settings *settings)
 	if (!status)
 		status = signals_install();
 	if (!status)
-		status = predict_all(&run, kind, &predictor, &checkpoint);
+		status = predict_all(&run, kind, &predictor, groups, &checkpoint);
 	if (kind)
 		kind->predictor_close(&predictor);
+	free(groups);
 	checkpoint_release(&checkpoint);
 	platform_close(&platform);
 	run_close(&run);

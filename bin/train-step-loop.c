@@ -125,7 +125,10 @@ static int load_weights(struct work *work)
 
 	if (work->resuming) {
 		status = weights_load(store, &work->resumed, "");
-		return status ? status : weights_load_optimizer(store, &work->resumed);
+		if (!status)
+			status = weights_load_optimizer(store, &work->resumed);
+		checkpoint_release_tensors(&work->resumed);
+		return status;
 	}
 	status = store_initialise(store, (uint64_t)config_integer(work->run.config, "seed"));
 	if (status || !path[0])
@@ -213,6 +216,18 @@ static int refused(struct work *work, int status)
 	return status;
 }
 
+/* The end row. What ended the shift is what the user must read, also where the row cannot be written. */
+static int end_shift(const struct work *work, int status)
+{
+	char *message = memory_text(error_message());
+	int failed = shift_end(&work->shift, work->step, status, work->reason);
+
+	if (failed && status && message)
+		error_set(status, "%s", message);
+	free(message);
+	return status ? status : failed;
+}
+
 static int work_shift(struct work *work)
 {
 	struct leave_options options;
@@ -238,6 +253,8 @@ static int work_shift(struct work *work)
 	if (!status)
 		status = signals_install(); /* the engine's threads stand already, with the signals blocked */
 	if (!status)
+		status = signals_catch_interrupt();
+	if (!status)
 		status = checkpoint_resume(&work->run, &work->resumed, &work->resuming);
 	work->step = work->resuming ? work->resumed.step : 0;
 	if (!status)
@@ -252,9 +269,7 @@ static int work_shift(struct work *work)
 		work->reason = error_message();
 	if (work->platform.differs[0])
 		note("this shift ran with another %s than the first", work->platform.differs);
-	if (shift_end(&work->shift, work->step, status, work->reason) && !status)
-		status = error_status();
-	return status;
+	return end_shift(work, status);
 }
 
 static void release(struct work *work)

@@ -16,13 +16,14 @@
 
 : "${NIGHTSHIFT_HOME:=}" # make install puts its place here
 home=${NIGHTSHIFT_HOME:-${SLURM_SUBMIT_DIR:-$(cd "$(dirname "$0")/.." && pwd)}} # $0 is a spooled copy under SLURM
-if [ $# -ne 1 ] || [ ! -r "$home/slurm/lib.sh" ]; then
-	echo "usage: eval.sh RUN, from the Nightshift directory or with NIGHTSHIFT_HOME set ($home/slurm/lib.sh is wanted)" >&2
-	exit 64
+if [ ! -r "$home/slurm/lib.sh" ]; then
+	echo "eval.sh: $home/slurm/lib.sh is missing: submit from the Nightshift directory, or set NIGHTSHIFT_HOME" >&2
+	exit 66
 fi
 # shellcheck source=slurm/lib.sh
 . "$home/slurm/lib.sh"
 
+[ $# -eq 1 ] || { usage >&2 && exit 64; }
 life_begin eval "$1"
 while :; do
 	life_stage

@@ -15,7 +15,7 @@
 # There is no trap here, and srun runs in the foreground: the signal of --signal=USR2@N goes to the programs, not to the shell.
 #
 # The environment may set NIGHTSHIFT_HOME (where slurm/ and bin/ are), NIGHTSHIFT_PAUSE (seconds before a failed life is
-# followed by the next), NIGHTSHIFT_CODE (the directory of the code, where it is not the submit directory) and
+# followed by the next), NIGHTSHIFT_CODE (the directory of the code, see code_directory) and
 # NIGHTSHIFT_EVALUATE=no (the run is evaluated by another job).
 
 # The script that sources this sets home (where slurm/ and bin/ are) and notice (the N of its --signal=USR2@N).
@@ -83,6 +83,13 @@ hold() {
 
 # ---- beginning ----
 
+# How the script is called, from the comment at its top.
+usage() {
+	echo usage:
+	sed -n 's/^#\t/  /p' "$0"
+	echo 'See nightshift-slurm(7).'
+}
+
 # In the run's name, %j is the job, %A and %a the array job and its element, as in sbatch's file names.
 expand() {
 	local text=$1
@@ -96,6 +103,10 @@ expand() {
 life_begin() {
 	name=$1
 	shift
+	case ${1:-} in
+	-h | --help) usage && exit 0 ;;
+	-*) echo "$name: unknown option $1; --help shows how it is called" >&2 && exit 64 ;;
+	esac
 	host=$(uname -n) # HOSTNAME may be the login node's: sbatch exports it
 	slurm=${SLURM_JOB_ID:-}
 	if [ -n "$slurm" ]; then
@@ -178,6 +189,20 @@ judge() {
 
 # ---- the parts of a life ----
 
+# Where the code of the run is: NIGHTSHIFT_CODE, the submit directory where that is a git work tree (people work in directories full
+# of data, too), else this kit: its source, or scripts and presets where it is installed.
+code_directory() {
+	if [ -n "${NIGHTSHIFT_CODE:-}" ]; then
+		printf '%s' "$NIGHTSHIFT_CODE"
+	elif git -C "$submitted" rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+		printf '%s' "$submitted"
+	elif [ -e "$home/Makefile" ]; then
+		printf '%s' "$home"
+	else
+		printf '%s' "$home/slurm"
+	fi
+}
+
 # The configuration, and the state of the code. Words on the command line count in the first life only.
 life_prepare() {
 	status=0
@@ -186,7 +211,7 @@ life_prepare() {
 		judge mkconfig "$run/config.cfg" || return 0
 	fi
 	status=0
-	"$(tool snapshot-code)" "$run" "${NIGHTSHIFT_CODE:-$submitted}" || status=$?
+	"$(tool snapshot-code)" "$run" "$(code_directory)" || status=$?
 	judge snapshot-code "$run/code.manifest" || return 0
 }
 
@@ -350,7 +375,7 @@ next_life() {
 	refuse_zombie
 	# After a 75 the time limit is near: no pause.
 	if [ "$verdict" != progress ] && [ "$1" != 75 ] && [ "${NIGHTSHIFT_PAUSE:-60}" -gt 0 ]; then
-		say "$2; waiting ${NIGHTSHIFT_PAUSE:-60} s"
+		say "${2/#no end row/the trainer was killed: no end row}; the next life begins in ${NIGHTSHIFT_PAUSE:-60} s"
 		sleep "${NIGHTSHIFT_PAUSE:-60}"
 		refuse_zombie
 	fi
@@ -404,7 +429,10 @@ life_decide() {
 	fi
 	case $end_status in
 	75)
-		case $end_reason in stopped*) hold 75 "stopped: $run/stop was made" ;; esac
+		case $end_reason in
+		stopped*) hold 75 "stopped: $run/stop was made" ;;
+		interrupted*) hold 75 "interrupted; start it again to go on" ;;
+		esac
 		next_life 75 "$end_reason"
 		;;
 	64 | 65 | 66 | 69 | 70 | 73 | 74 | 77 | 78)

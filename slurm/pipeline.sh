@@ -10,7 +10,11 @@
 : "${NIGHTSHIFT_HOME:=}" # make install puts its place here
 home=${NIGHTSHIFT_HOME:-$(cd "$(dirname "$0")/.." && pwd)}
 export NIGHTSHIFT_HOME=$home
-[ $# -ge 1 ] || { echo 'usage: slurm/pipeline.sh RUN [PRESET|key=value ...] [-- SBATCH-OPTION ...]' >&2 && exit 64; }
+usage='usage: slurm/pipeline.sh RUN [PRESET|key=value ...] [-- SBATCH-OPTION ...]'
+case ${1:-} in
+-h | --help) echo "$usage" && exit 0 ;;
+'' | -*) echo "$usage" >&2 && exit 64 ;;
+esac
 
 "$home/slurm/submit" --check depth "$@" || exit
 run=$(realpath -m "$1")

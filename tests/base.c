@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
@@ -512,6 +513,50 @@ static void test_threads(void)
 	check(good, "the first failure by index is reported, those before it are done");
 }
 
+/* Somebody who listens to the messages, for as long as `there` says so. */
+struct listening {
+	atomic_bool there, stop;
+	atomic_int heard, late;
+};
+
+static void listen(const char *line, void *context)
+{
+	struct listening *listening = context;
+	(void)line;
+	sched_yield();
+	listening->heard++;
+	listening->late += !listening->there;
+}
+
+static int speak_or_listen(void *context, size_t index)
+{
+	struct listening *listening = context;
+	for (int i = 0; index && !listening->stop; i++)
+		note("message %d of thread %zu", i, index);
+	for (int i = 0; !index && (i < 300 || listening->heard < 10); i++) {
+		listening->there = true;
+		error_tee(listen, listening);
+		sched_yield();
+		error_tee(NULL, NULL);
+		listening->there = false;
+	}
+	listening->stop = true;
+	return 0;
+}
+
+static void test_tee(void)
+{
+	struct listening listening = {0};
+	int errors = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	dup2(null, STDERR_FILENO);
+	int status = threads_run(4, 4, speak_or_listen, &listening);
+	dup2(errors, STDERR_FILENO);
+	close(errors);
+	close(null);
+	check(!status && listening.heard >= 10 && !listening.late,
+		"nobody is told of a message after having stopped to listen");
+}
+
 static void test_signals(void)
 {
 	signal(SIGUSR2, SIG_IGN); /* as nohup and some launchers leave it */
@@ -618,6 +663,7 @@ int main(void)
 	test_normal();
 	test_permutation();
 	test_threads();
+	test_tee();
 	test_signals();
 	test_options();
 	test_comm();

@@ -23,10 +23,9 @@ score() {
 	eval_program --task depth "$@"
 }
 
-# A copy of the run, on data of its own.
+# A copy of the run; the data stays where it is.
 copy_run() {
-	cp -R "$BATS_FILE_TMPDIR/RUN" "$BATS_FILE_TMPDIR/DIR" .
-	mkconfig RUN data.{train,val,vis,test}.rooms.path="$PWD/DIR"
+	cp -R "$BATS_FILE_TMPDIR/RUN" .
 }
 
 # npy FILE SHAPE NUMBER ...: float32, of these numbers.
@@ -237,10 +236,10 @@ small_set() {
 	run_tool 0 eval_program RUN
 	cmp RUN/eval/rooms.tsv <(printf '%s\n' "$output")
 	[ -z "$stderr" ]
-	[[ ${lines[1]} =~ ^#\ rooms:\ step\ 4\ digest\ [0-9a-f]{8}\ steps\ 1\ seed\ [0-9]+\;\ align\ least-squares,\ range ]]
+	[[ ${lines[1]} =~ ^#\ rooms:\ step\ 4\ digest\ [0-9a-f]{8}\ steps\ 1\ seed\ [0-9]+\ size\ native\ layout\ plain\ path\ .*/DIR\ list\ -\;\ align\ least-squares,\ range ]]
 	[ "$(column sample RUN/eval/rooms.tsv | tr '\n' ' ')" = "rgb/00000.png rgb/00001.png rgb/00002.png rgb/00003.png rgb/00004.png rgb/00005.png " ]
 	# The same predictions, as those of others.
-	run_tool 0 score --layout plain --truth DIR --prediction RUN/predictions/rooms
+	run_tool 0 score --layout plain --truth "$BATS_FILE_TMPDIR/DIR" --prediction RUN/predictions/rooms
 	diff <(cut -f 2- RUN/eval/rooms.tsv | grep rgb/) <(grep '^DIR' <<<"$output" | cut -f 2-)
 	run_tool 0 eval_program --summary RUN rooms
 	[ "$(cut -f 1-3 <<<"${lines[2]}")" = "$(printf 'rooms\t6\t0')" ]
@@ -255,7 +254,7 @@ small_set() {
 	cmp RUN/eval/rooms.tsv "$BATS_FILE_TMPDIR/rows"
 	mkconfig RUN predict.steps=2
 	run_tool 65 eval_program --no-predict RUN
-	one_error 'were made by step 4 digest [0-9a-f]+ steps 1 seed [0-9]+, not by step 4 digest [0-9a-f]+ steps 2 seed'
+	one_error 'were made by step 4 digest [0-9a-f]+ steps 1 seed [0-9]+ .* list -, not by step 4 digest [0-9a-f]+ steps 2 seed'
 	run_tool 0 eval_program RUN
 	[[ ${lines[1]} == *" steps 2 seed "* ]]
 	run ! cmp -s RUN/eval/rooms.tsv "$BATS_FILE_TMPDIR/rows"
@@ -268,6 +267,47 @@ small_set() {
 	rm -r RUN/predictions
 	run_tool 65 eval_program --no-predict RUN
 	one_error 'there are no predictions of rooms'
+}
+
+@test "predictions of other data, or of another size, are not taken for those of the group" {
+	tiny_data first 3
+	make-scenes depth -n 3 --seed 9 --size 32x48 second
+	mkdir moved
+	cp -R first moved/first
+	tiny_run RUN train.steps=1 data.test.halls.path=first
+	train-step-loop RUN
+	run_tool 0 eval_program RUN halls
+	before=$output
+	for change in path=second path=moved/first path=second size=16,24; do
+		mkconfig RUN data.test.halls."$change"
+		run_tool 65 eval_program --no-predict RUN halls
+		one_error 'the predictions of halls were made by step 1 .* path .*/(first|second) list -, not by step 1'
+		run_tool 0 eval_program RUN halls
+	done
+	[ "$(grep -c rgb/ <<<"$output")" = 3 ]
+	[ "$(grep rgb/ <<<"$output")" != "$(grep rgb/ <<<"$before")" ]
+	mkconfig RUN data.test.halls.path=first data.test.halls.size=
+	run_tool 0 eval_program RUN halls
+	[ "$output" = "$before" ]
+}
+
+@test "predicting with other settings takes the directory over; the earlier one stops and mixes nothing in" {
+	copy_run
+	rm -r RUN/predictions
+	mkconfig RUN predict.steps=400
+	predict RUN 2>message &
+	first=$!
+	until [ -e RUN/predictions/rooms/rgb/00000.npy ]; do sleep 0.01; done
+	kill -STOP $first
+	mkconfig RUN predict.steps=1
+	run_tool 0 predict RUN
+	kill -CONT $first
+	status=0
+	wait $first || status=$?
+	[ "$status" -eq 70 ]
+	grep -q 'predict: RUN/predictions/rooms: has been taken over' <(sed "s|$PWD/||" message)
+	run_tool 0 eval_program --no-predict RUN
+	cmp <(printf '%s\n' "$output") "$BATS_FILE_TMPDIR/rows"
 }
 
 @test "what is wrong with a run" {
@@ -308,7 +348,8 @@ small_set() {
 
 @test "a failing predict is passed on; with data.skip the sample is a row of nan" {
 	copy_run
-	rm -r RUN/predictions
+	tiny_data DIR 6
+	mkconfig RUN data.{train,val,vis,test}.rooms.path=DIR
 	truncate -s 100 DIR/rgb/00003.png
 	run_tool 65 eval_program RUN
 	one_error '^predict: ' 'DIR/rgb/00003.png'

@@ -102,3 +102,36 @@ setup() {
 	rm run/done
 	run_tool 0 train-step-loop run
 }
+
+@test "samples that would share a prediction are refused, not scored with each other's" {
+	tiny_data DIR 3
+	printf 'rgb/00000.png depth/00000.png\nrgb/00000.jpg depth/00001.png\n' >list
+	cp DIR/rgb/00001.png DIR/rgb/00000.jpg
+	tiny_run run train.steps=1 data.{train,val,vis,test}.rooms.list="$PWD/list"
+	run_tool 0 train-step-loop run
+	run_tool 65 predict run
+	one_error 'DIR: rgb/00000.png and rgb/00000.jpg would have one prediction'
+	mkdir predictions
+	run_tool 65 "$ROOT/bin/eval" --task depth --layout plain --truth DIR --list list --prediction predictions
+	one_error 'would have one prediction'
+	# The same image twice is another matter.
+	printf 'rgb/00000.png depth/00000.png\nrgb/00000.png depth/00001.png\n' >list
+	run_tool 0 "$ROOT/bin/eval" run
+	[ "$(grep -c $'^rooms\t' <<<"$output")" = 2 ]
+}
+
+@test "lists: a byte order mark, a pipe, a pipe that nobody writes to" {
+	tiny_data DIR 3
+	printf '\xef\xbb\xbfrgb/00000.png depth/00000.png\r\n' >list
+	mkdir predictions
+	score() {
+		run_tool "$1" timeout 20 "$ROOT/bin/eval" --constant --task depth --layout plain --truth DIR --list "$2"
+	}
+	score 0 list
+	[ "$(grep -c '^DIR' <<<"$output")" = 1 ]
+	score 0 <(sleep 0.3; printf 'rgb/00000.png depth/00000.png\nrgb/00001.png '; sleep 0.3; echo 'depth/00001.png')
+	[ "$(grep -c '^DIR' <<<"$output")" = 2 ]
+	mkfifo nobody
+	score 65 nobody
+	one_error 'nobody: the list has no samples'
+}

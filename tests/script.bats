@@ -76,6 +76,15 @@ last_row() {
 	last_row hold 75 stopped
 }
 
+@test "end row 75 with reason interrupted: held, 75, not requeued" {
+	row 1 start 7 0 0 - -
+	row 1 end 7 0 40 75 interrupted
+	decide 0
+	[ "$status" -eq 75 ]
+	never requeued
+	last_row hold 75 interrupted
+}
+
 @test "end rows of errors: the script exits with them" {
 	local code
 	for code in 64 65 66 69 70 73 74 77 78; do
@@ -552,7 +561,9 @@ data() {
 	data
 	submit depth run depth-tiny data.train.rooms.path="$PWD/rooms" -- --array=3-5
 	[ "$status" -eq 64 ]
-	submit depth 'run-%a' depth-tiny data.train.rooms.path="$PWD/rooms" -- --array=3-5
+	# shellcheck disable=SC2016 # mkconfig looks it up, in each element
+	submit depth 'run-%a' depth-tiny 'seed=${env:SLURM_ARRAY_TASK_ID}' data.train.rooms.path="$PWD/rooms" -- --array=3-5
+	grep -q 'seed = 3;' run-3/config.cfg
 	[ "$status" -eq 0 ]
 	grep -q -F -- "--array=3-5 --output=%x-%A_%a.out $ROOT/slurm/train_marigold.sh $PWD/run-%a depth-tiny" calls
 	[ -s run-3/config.cfg ]

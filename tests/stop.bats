@@ -45,6 +45,32 @@ started() {
 	[ -n "$(ls run/checkpoints)" ]
 }
 
+@test "INT ends the shift with 75 and a checkpoint, reason interrupted; where it is ignored it stays so" {
+	train-step-loop run 2>log & # Bash starts this with INT ignored
+	started
+	kill -INT $!
+	sleep 0.3
+	kill -0 $!
+	kill -USR2 $!
+	wait $! || [ $? = 75 ]
+	env --default-signal=INT train-step-loop run 2>log &
+	until grep -q $'^2\tstart' run/shifts.tsv && [ "$(tail -n 1 run/log/time.tsv | cut -f2)" = 2 ]; do sleep 0.02; done
+	kill -INT $!
+	wait $! || [ $? = 75 ]
+	grep -q 'once more stops at once' log
+	grep -q $'^2\tend\t.*\t75\tinterrupted' run/shifts.tsv
+	[ -d "run/checkpoints/step-$(printf %08d "$(awk -F'\t' '$1 == 2 && $2 == "end" { print $8 }' run/shifts.tsv)")" ]
+}
+
+@test "Ctrl-C stops the batch script under plain bash, too" {
+	setsid env --default-signal=INT NIGHTSHIFT_CODE=rooms bash "$ROOT/slurm/train_marigold.sh" run 2>log &
+	started
+	kill -INT -- "-$!"
+	wait $! || [ $? = 75 ]
+	[ "$(tail -n 1 run/shifts.tsv | cut -f2,9,10)" = $'hold\t75\tinterrupted; start it again to go on' ]
+	[ "$(grep -c $'\tstart\t' run/shifts.tsv)" = 1 ]
+}
+
 @test "a second trainer on the same run is refused with 69, the first is untouched" {
 	train-step-loop run 2>log &
 	local first=$!

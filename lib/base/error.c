@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,6 +20,9 @@ static __thread struct {
 
 static char program_name[64] = "nightshift";
 
+/* Of one line being printed: threads print, and whoever listens may go away while they do. */
+static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER;
+
 static struct {
 	void (*line)(const char *text, void *context);
 	void *context;
@@ -28,7 +32,9 @@ static bool redrawn_line;
 
 void error_redrawn_line(bool stands)
 {
+	pthread_mutex_lock(&printing);
 	redrawn_line = stands;
+	pthread_mutex_unlock(&printing);
 }
 
 void error_program(const char *argument_zero)
@@ -141,6 +147,7 @@ static void print_line(const char *kind, const char *text)
 	size_t room = sizeof line - strlen(wipe);
 	snprintf(start, room - 1, "%s: %s%s", program_name, kind, text);
 	replace_controls(start);
+	pthread_mutex_lock(&printing);
 	if (listener.line)
 		listener.line(start, listener.context);
 	if (redrawn_line) {
@@ -151,8 +158,9 @@ static void print_line(const char *kind, const char *text)
 	size_t length = strlen(start);
 	start[length] = '\n';
 	/* There is nobody left to tell when stderr itself fails. */
-	if (write(STDERR_FILENO, start, length + 1) < 0)
-		return;
+	ssize_t written = write(STDERR_FILENO, start, length + 1);
+	pthread_mutex_unlock(&printing);
+	(void)written;
 }
 
 int error_print(int status)
@@ -186,8 +194,10 @@ void note(const char *format, ...)
 
 void error_tee(void (*line)(const char *text, void *context), void *context)
 {
+	pthread_mutex_lock(&printing);
 	listener.line = line;
 	listener.context = context;
+	pthread_mutex_unlock(&printing);
 }
 
 void reserve_streams(void)

@@ -47,7 +47,8 @@ int error_print(int status);
 /* "program: warning: ...\n" and "program: ...\n" to stderr, one write each. */
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Every note, warning and printed error is handed to this function too (the trainer's train.log). NULL: none. */
+/* Every note, warning and printed error is handed to this function too (the trainer's train.log), by whichever thread prints it, one
+ * at a time. It must not print. NULL: none; on return no thread is in the former one any more. */
 void error_tee(void (*line)(const char *text, void *context), void *context);
 /* True while a line that will be redrawn stands on the terminal: what is printed next wipes it first. */
 void error_redrawn_line(bool stands);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,13 +36,14 @@ int file_write_all(int descriptor, const void *data, size_t bytes, const char *p
 	return STATUS_OK;
 }
 
-/* One read, EINTR retried; -1 with a message. */
+/* One read, waiting for the other end of a pipe; -1 with a message. */
 static ssize_t read_some(int descriptor, void *data, size_t bytes, const char *path)
 {
+	struct pollfd wait = {.fd = descriptor, .events = POLLIN};
 	ssize_t got;
 	do {
 		got = read(descriptor, data, bytes);
-	} while (got < 0 && errno == EINTR);
+	} while (got < 0 && (errno == EINTR || (errno == EAGAIN && poll(&wait, 1, -1))));
 	if (got < 0)
 		error_errno(0, "%s", path);
 	return got;
@@ -83,14 +85,14 @@ static int check_regular(int descriptor, const char *path)
 	return STATUS_OK;
 }
 
-/* `flags`: O_NONBLOCK where only a regular file will do; the open itself would wait for the writer of a pipe. */
-static int read_path(const char *path, int flags, size_t limit, char **data, size_t *bytes)
+/* Not blocking, for the open itself would wait for a writer where the path is a pipe that nobody writes to. */
+static int read_path(const char *path, bool regular, size_t limit, char **data, size_t *bytes)
 {
 	struct text content = {0};
-	int descriptor = open(path, O_RDONLY | O_CLOEXEC | flags);
+	int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (descriptor < 0)
 		return error_errno(0, "%s", path);
-	int status = flags ? check_regular(descriptor, path) : STATUS_OK;
+	int status = regular ? check_regular(descriptor, path) : STATUS_OK;
 	if (!status)
 		status = read_descriptor(descriptor, path, limit, &content);
 	close(descriptor);
@@ -106,12 +108,12 @@ static int read_path(const char *path, int flags, size_t limit, char **data, siz
 
 int file_read(const char *path, size_t limit, char **data, size_t *bytes)
 {
-	return read_path(path, 0, limit, data, bytes);
+	return read_path(path, false, limit, data, bytes);
 }
 
 int file_read_regular(const char *path, size_t limit, char **data, size_t *bytes)
 {
-	return read_path(path, O_NONBLOCK, limit, data, bytes);
+	return read_path(path, true, limit, data, bytes);
 }
 
 bool file_exists(const char *path)

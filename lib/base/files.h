@@ -16,10 +16,9 @@
 #include <sys/types.h>
 
 /* Reads the whole file; *data (owned by the caller, free()) has a NUL behind its `*bytes` bytes.
- * More than `limit` bytes: STATUS_DATA. */
+ * More than `limit` bytes: STATUS_DATA. A pipe is read to its end; one that nobody writes to is empty. */
 int file_read(const char *path, size_t limit, char **data, size_t *bytes);
-/* The same for files among data: what is no regular file (a pipe nobody writes to would stop the job, a device may never end)
- * is STATUS_NO_INPUT at once. */
+/* The same for files among data: what is no regular file (a device may never end) is STATUS_NO_INPUT at once. */
 int file_read_regular(const char *path, size_t limit, char **data, size_t *bytes);
 bool file_exists(const char *path);
 bool file_is_directory(const char *path);
@@ -77,7 +76,8 @@ const char *path_base(const char *path); /* behind the last / */
 char *path_directory(const char *path);  /* owned by the caller; "." when there is none */
 /* False for absolute paths, empty ones and those with a .. component. */
 bool path_is_inside(const char *path);
-/* Directory of the running program's file (/proc/self/exe); owned by the caller. */
+/* The running program's file (/proc/self/exe) and its directory, links resolved; owned by the caller. */
+char *path_of_program_file(void);
 char *path_of_program(void);
 
 #endif

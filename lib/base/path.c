@@ -97,7 +97,7 @@ bool path_is_inside(const char *path)
 	return true;
 }
 
-char *path_of_program(void)
+char *path_of_program_file(void)
 {
 	char path[PATH_MAX];
 	ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -106,5 +106,12 @@ char *path_of_program(void)
 		return NULL;
 	}
 	path[length] = 0;
-	return path_directory(path);
+	return memory_text(path);
+}
+
+char *path_of_program(void)
+{
+	char *file = path_of_program_file(), *directory = file ? path_directory(file) : NULL;
+	free(file);
+	return directory;
 }

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-static const double terminal_interval = 0.1, plain_interval = 60;
+static const double terminal_interval = 0.1, plain_first = 5, plain_interval = 60;
 
 void progress_start(struct progress *progress, const char *what)
 {
@@ -23,8 +23,12 @@ void progress_start(struct progress *progress, const char *what)
 
 bool progress_due(struct progress *progress)
 {
-	double now = clock_seconds();
-	if (now - progress->last < (progress->terminal ? terminal_interval : plain_interval))
+	double now = clock_seconds(), interval = plain_interval;
+	if (progress->terminal)
+		interval = terminal_interval;
+	else if (progress->last == progress->started)
+		interval = plain_first;
+	if (now - progress->last < interval)
 		return false;
 	progress->last = now;
 	return true;
@@ -43,12 +47,12 @@ void progress_show(struct progress *progress, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);
 	va_end(arguments);
+	snprintf(line, sizeof line, "%s%s%s", progress->what, *progress->what ? ": " : "", text);
 	if (!progress->terminal) {
-		note("%s: %s", progress->what, text);
+		note("%s", line);
 		return;
 	}
-	/* One column short of the edge: a full line would scroll. */
-	snprintf(line, sizeof line, "%s: %s: %s", error_program_name(), progress->what, text);
+	/* One column short of the edge: a full line would scroll. Who shows it is known there. */
 	fprintf(stderr, "\r%.*s\033[K", terminal_columns() - 1, line);
 	fflush(stderr);
 	error_redrawn_line(true);

@@ -1,5 +1,6 @@
 /*
- * Progress on stderr: one line redrawn on a terminal, one plain line a minute elsewhere; nothing with TERM=dumb redraws.
+ * Progress on stderr: one line redrawn on a terminal, elsewhere one plain line after five seconds and then one a minute;
+ * nothing with TERM=dumb redraws.
  */
 #ifndef NIGHTSHIFT_BASE_PROGRESS_H
 #define NIGHTSHIFT_BASE_PROGRESS_H
@@ -7,12 +8,12 @@
 #include <stdbool.h>
 
 struct progress {
-	const char *what;
+	const char *what; /* stands before each line, "" for nothing */
 	double started, last;
 	bool terminal;
 };
 void progress_start(struct progress *progress, const char *what);
-/* `now`: the line is due (a tenth of a second on a terminal, a minute elsewhere). Cheap to call often. */
+/* `now`: the line is due (as said above). Cheap to call often. */
 bool progress_due(struct progress *progress);
 void progress_show(struct progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void progress_end(struct progress *progress); /* ends the redrawn line */

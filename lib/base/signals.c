@@ -1,16 +1,20 @@
 /* Signals that end a shift: the handler only sets flags. */
 #include "base/signals.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 
 /* Microseconds on clock_seconds() of the first arrival, plus one; 0: not seen. */
 static _Atomic int64_t seen_usr2, seen_term;
+static atomic_bool seen_interrupt;
 
 static void handle(int number)
 {
@@ -43,6 +47,34 @@ int signals_install(void)
 		sigaction(SIGCONT, &ignore, NULL) || pthread_sigmask(SIG_UNBLOCK, &set, NULL))
 		return error_errno(STATUS_FAILURE, "signal handlers");
 	return STATUS_OK;
+}
+
+/* Whoever presses the keys waits for a word, and the end of a step can be a minute away. */
+static void handle_interrupt(int number)
+{
+	static const char text[] = "\ninterrupted: saving, then stopping; once more stops at once\n";
+	int kept = errno; /* of what was interrupted */
+	seen_interrupt = true;
+	(void)number;
+	ssize_t written = write(STDERR_FILENO, text, strlen(text));
+	(void)written;
+	errno = kept;
+}
+
+int signals_catch_interrupt(void)
+{
+	struct sigaction before,
+		action = {.sa_handler = handle_interrupt, .sa_flags = SA_RESTART | SA_RESETHAND};
+	if (sigaction(SIGINT, NULL, &before))
+		return error_errno(STATUS_FAILURE, "signal handlers");
+	if (before.sa_handler == SIG_IGN)
+		return STATUS_OK;
+	return sigaction(SIGINT, &action, NULL) ? error_errno(STATUS_FAILURE, "signal handlers") : STATUS_OK;
+}
+
+bool signals_interrupted(void)
+{
+	return seen_interrupt;
 }
 
 void signals_ignore_pipe(void)

@@ -1,5 +1,7 @@
 /*
- * Signals that end a shift (USR2 and TERM; INT stops a program at once as usual).
+ * Signals that end a shift (USR2 and TERM). INT stops a program at once as usual, unless it has called
+ * signals_catch_interrupt(): then the first INT is only noted, with a line on stderr, and the second one kills. Where INT was
+ * ignored at the start (a job of a script in the background) it stays so.
  *
  * signals_block() is the first line of main(): it blocks USR2 and TERM, so that nothing is lost before the handler
  * stands; threads started meanwhile inherit the blocked mask and stay out of it. signals_install() sets the handlers
@@ -20,6 +22,8 @@ enum signals_notice {
 
 void signals_block(void);
 int signals_install(void);
+int signals_catch_interrupt(void);
+bool signals_interrupted(void);
 void signals_ignore_pipe(void);
 enum signals_notice signals_notice(void); /* the most urgent one seen */
 double signals_notice_time(void);         /* clock_seconds() at which that one was first noticed */

@@ -99,7 +99,7 @@ static int check_group(int list, const struct config_group *group)
 	if (!field(group, "path")->value.texts[0][0])
 		return refuse_group(list, group, "path", "is missing: say where the data is");
 	if (size->count != 0 && size->count != 2)
-		return refuse_group(list, group, "size", "must be height,width or empty");
+		return refuse_group(list, group, "size", "must be height,width such as 96,128, or empty");
 	for (size_t i = 0; i < size->count; i++)
 		if (size->integers[i] % 8 != 0)
 			return refuse_group(

@@ -10,8 +10,8 @@
 #define STACK 32                 /* references in references */
 #define EXPANDED_BYTES (1 << 16) /* of one value */
 
-const char *const config_environment[] = {
-	"NIGHTSHIFT_*", "HOME", "USER", "SCRATCH", "TMPDIR", "SLURM_TMPDIR", "DATA", NULL};
+const char *const config_environment[] = {"NIGHTSHIFT_*", "HOME", "USER", "SCRATCH", "TMPDIR", "SLURM_TMPDIR",
+	"SLURM_ARRAY_TASK_ID", "DATA", NULL};
 
 /* A slot under its full name. */
 struct target {
@@ -42,7 +42,9 @@ static int target_in_list(const struct resolver *resolver, const char *key, int 
 		target->slot = &group->slots[row];
 		return STATUS_OK;
 	}
-	return error_set(STATUS_CONFIG, "${%s}: there is no such key", key);
+	return error_set(STATUS_CONFIG,
+		"${%s}: there is no such key (a list of datasets in a file replaces that of an earlier one)",
+		key);
 }
 
 /* The caller frees target->key. */
@@ -64,7 +66,7 @@ static int target_find(const struct resolver *resolver, const char *key, struct 
 	return STATUS_OK;
 }
 
-static int expand_variable(const char *name, struct text *out)
+static int expand_variable(const struct resolver *resolver, const char *name, struct text *out)
 {
 	bool declared = false;
 	for (int i = 0; config_environment[i]; i++)
@@ -75,7 +77,8 @@ static int expand_variable(const char *name, struct text *out)
 	const char *value = getenv(name);
 	if (!value)
 		return error_set(STATUS_CONFIG,
-			"${env:%s}: the environment has no %s; set it, or the key by a word", name, name);
+			"${env:%s}: the environment has no %s; set it, or name the value by a word: %s=...",
+			name, name, resolver->stack[resolver->depth - 1]);
 	text_add(out, value);
 	return STATUS_OK;
 }
@@ -102,7 +105,7 @@ static int expand_reference(
 	if (!name)
 		return error_status();
 	memcpy(name, body, length);
-	int status = text_starts(name, "env:") ? expand_variable(name + 4, out)
+	int status = text_starts(name, "env:") ? expand_variable(resolver, name + 4, out)
 					       : expand_key(resolver, name, out, placed);
 	free(name);
 	return status;

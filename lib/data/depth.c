@@ -158,6 +158,34 @@ char *depth_prediction_stem(const struct depth_dataset *dataset, size_t i)
 	return text_take(&stem);
 }
 
+static int compare_stems(const void *a, const void *b)
+{
+	const char *x = *(char *const *)a, *y = *(char *const *)b;
+	size_t length_x = depth_stem_length(x), length_y = depth_stem_length(y);
+	int order = memcmp(x, y, length_x < length_y ? length_x : length_y);
+
+	return order ? order : (length_x > length_y) - (length_x < length_y);
+}
+
+int depth_check_stems(const struct depth_dataset *dataset)
+{
+	size_t count = depth_count(dataset);
+	const char **names = memory_new(count, sizeof *names);
+	int status = names ? STATUS_OK : error_status();
+
+	for (size_t i = 0; i < count && !status; i++)
+		names[i] = depth_name(dataset, i);
+	if (!status)
+		qsort(names, count, sizeof *names, compare_stems);
+	for (size_t i = 1; i < count && !status; i++)
+		if (!compare_stems(&names[i - 1], &names[i]) && strcmp(names[i - 1], names[i]))
+			status = error_set(STATUS_DATA,
+				"%s: %s and %s would have one prediction; rename one, or list one of them",
+				dataset->options.path, names[i - 1], names[i]);
+	free(names);
+	return status;
+}
+
 void depth_range(const struct depth_dataset *dataset, double *minimum, double *maximum)
 {
 	*minimum = dataset->options.minimum;

@@ -75,6 +75,8 @@ const char *depth_name(const struct depth_dataset *dataset, size_t i);
  * (spec/marigold.md 2.9); owned by the caller, NULL with a message. */
 char *depth_stem(const struct depth_dataset *dataset, size_t i);
 char *depth_prediction_stem(const struct depth_dataset *dataset, size_t i);
+/* STATUS_DATA where two samples differ in nothing but the suffix (a.png, a.jpg): they would share one prediction. */
+int depth_check_stems(const struct depth_dataset *dataset);
 /* The valid range in metres (for clipping predictions). */
 void depth_range(const struct depth_dataset *dataset, double *minimum, double *maximum);
 /* Reads sample i. STATUS_DATA: undecodable, sizes differ, or no valid pixel (names the file): the sample may

@@ -125,7 +125,9 @@ int depth_entries_read(
 		return status;
 	if (memchr(data, 0, bytes))
 		status = error_set(STATUS_DATA, "%s: not a text file", options->list);
-	for (line = data; !status && line < data + bytes; line = end + 1) {
+	/* Some editors put a byte order mark in front. */
+	line = status || !text_starts(data, "\xef\xbb\xbf") ? data : data + 3;
+	for (; !status && line < data + bytes; line = end + 1) {
 		end = memchr(line, '\n', (size_t)(data + bytes - line));
 		if (!end)
 			end = data + bytes;

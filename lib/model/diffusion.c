@@ -134,6 +134,12 @@ int diffusion_timesteps(const struct diffusion *diffusion, int n, int *list)
 	case SPACING_TRAILING:
 		return trailing_timesteps(steps, n, list);
 	case SPACING_LEADING:
+		/* The last one would be behind the schedule, where the original reads past its end. */
+		if ((n - 1) * (steps / n) + 1 >= steps) {
+			error_set(STATUS_CONFIG,
+				"%d sampling steps of spacing leading need more than %d timesteps", n, steps);
+			return 0;
+		}
 		for (int k = 0; k < n; k++)
 			list[n - 1 - k] = k * (steps / n) + 1;
 		return n;

@@ -97,6 +97,8 @@ struct checkpoint {
 	int optimizer_files;
 };
 void checkpoint_release(struct checkpoint *checkpoint);
+/* The tensors alone: whoever has taken them over goes on without a second copy of the weights in memory. */
+void checkpoint_release_tensors(struct checkpoint *checkpoint);
 /* The newest valid step-* (verified by MANIFEST, logs long enough, config id equal); damaged ones are skipped with a
  * warning each. *found false when there is none. */
 int checkpoint_resume(const struct run *run, struct checkpoint *checkpoint, bool *found);

@@ -88,7 +88,7 @@ void checkpoint_discard(const char *path)
 
 /* ---- reading ---- */
 
-void checkpoint_release(struct checkpoint *checkpoint)
+void checkpoint_release_tensors(struct checkpoint *checkpoint)
 {
 	for (int i = 0; i < checkpoint->model_files; i++)
 		safetensors_release(&checkpoint->model[i]);
@@ -96,6 +96,13 @@ void checkpoint_release(struct checkpoint *checkpoint)
 		safetensors_release(&checkpoint->optimizer[i]);
 	free(checkpoint->model);
 	free(checkpoint->optimizer);
+	checkpoint->model = checkpoint->optimizer = NULL;
+	checkpoint->model_files = checkpoint->optimizer_files = 0;
+}
+
+void checkpoint_release(struct checkpoint *checkpoint)
+{
+	checkpoint_release_tensors(checkpoint);
 	train_state_release(&checkpoint->state);
 	*checkpoint = (struct checkpoint){0};
 }

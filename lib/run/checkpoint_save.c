@@ -302,6 +302,8 @@ static int put_in_place(
 			checkpoint_discard(from);
 			return STATUS_OK;
 		}
+		if (!status)
+			status = shift_fence(shift);
 		/* A phase file that is left belongs to a checkpoint that was moved away. */
 		if (!status)
 			status = remove_phase(shift->run, entry);

@@ -196,7 +196,8 @@ static int read_checked(
 static int open_checked(const char *path, const struct manifest_file *file, int *descriptor)
 {
 	struct stat information;
-	*descriptor = open(path, O_RDONLY | O_CLOEXEC);
+	*descriptor =
+		open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused below, not waited for */
 	if (*descriptor < 0)
 		return error_errno(0, "%s", path);
 	if (fstat(*descriptor, &information))

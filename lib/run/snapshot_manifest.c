@@ -144,23 +144,24 @@ static int add_program(struct text *text, const char *path, struct names *librar
 	return status || !file_exists(path) ? status : list_libraries(path, libraries);
 }
 
-/* Installed under a prefix ("ns-snapshot-code"), all programs are. */
+/* Installed under a prefix ("ns-snapshot-code"), all programs are; argv[0] may be a link without it. */
 static int add_programs(struct text *text, struct names *libraries)
 {
-	char *directory = path_of_program();
-	const char *self = error_program_name();
-	size_t length = strlen(self), own = strlen("snapshot-code");
-	size_t prefix = length > own && text_ends(self, "snapshot-code") ? length - own : 0;
-	int status = directory ? STATUS_OK : error_status();
+	char *self = path_of_program_file();
+	bool own_name = self && text_ends(self, "snapshot-code");
+	size_t stem = !self      ? 0
+		      : own_name ? strlen(self) - strlen("snapshot-code")
+				 : (size_t)(strrchr(self, '/') + 1 - self);
+	int status = self ? STATUS_OK : error_status();
 	for (size_t i = 0; i < sizeof programs / sizeof *programs && !status; i++) {
 		struct text path = {0};
-		text_format(&path, "%s/%.*s%s", directory, (int)prefix, self, programs[i]);
+		text_format(&path, "%.*s%s", (int)stem, self, programs[i]);
 		status = text_check(&path);
 		if (!status)
 			status = add_program(text, path.data, libraries);
 		text_release(&path);
 	}
-	free(directory);
+	free(self);
 	return status;
 }
 

@@ -192,6 +192,8 @@ static int inspect(const struct wanted *wanted, const struct stage_entry *entry,
 	*complete = false;
 	stage_rows_release(rows);
 	int status = stage_rows_read_manifest(rows, entry->manifest, &whole);
+	if (!status && !whole && !filling && file_exists(entry->manifest))
+		warn("%s: is damaged; the copy is made anew", entry->manifest);
 	if (!status && !whole && !filling)
 		return STATUS_OK;
 	if (!status && !whole)

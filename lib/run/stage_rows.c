@@ -171,10 +171,8 @@ int stage_rows_read_manifest(struct stage_rows *rows, const char *path, bool *wh
 		return status;
 	*whole = rows->files = parse_manifest(rows, data, bytes);
 	free(data);
-	if (!*whole) {
+	if (!*whole)
 		stage_rows_release(rows);
-		warn("%s: is damaged; the copy is made anew", path);
-	}
 	stage_rows_sort(rows);
 	return STATUS_OK;
 }

@@ -34,7 +34,7 @@ const struct stage_row *stage_rows_find(const struct stage_rows *rows, const cha
 void stage_rows_format(struct text *text, const char *path, uint64_t offset, uint64_t bytes, uint32_t crc);
 /* Reads KEY/journal (a torn last row is ignored); missing: no rows. Sorted. */
 int stage_rows_read_journal(struct stage_rows *rows, const char *path);
-/* Reads KEY/MANIFEST; missing or damaged (a warning): *whole false. Sorted. */
+/* Reads KEY/MANIFEST; missing or damaged: *whole false, no rows. Sorted. */
 int stage_rows_read_manifest(struct stage_rows *rows, const char *path, bool *whole);
 /* The text of KEY/MANIFEST; every row is a whole file. */
 void stage_rows_manifest(const struct stage_rows *rows, struct text *text);

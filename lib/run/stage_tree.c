@@ -377,9 +377,9 @@ void stage_tree_release(struct stage_tree *tree)
 		free(tree->files[i].path);
 	free(tree->directories);
 	free(tree->files);
-	free(tree->root);
 	if (tree->root && tree->descriptor >= 0)
 		close(tree->descriptor);
+	free(tree->root);
 	*tree = (struct stage_tree){.descriptor = -1};
 }
 

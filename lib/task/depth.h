@@ -12,14 +12,14 @@ int depth_training_prepare(struct task_training *training);
 int depth_training_start(struct task_training *training, int64_t first);
 void depth_training_close(struct task_training *training);
 
-int depth_predictor_open(const struct run *run, struct device *device, const char *const *names, int count,
-	struct task_predictor *predictor);
+int depth_predictor_open(const struct run *run, struct device *device, const struct task_group *groups,
+	size_t count, struct task_predictor *predictor);
 int depth_predictor_prepare(struct task_predictor *predictor);
 const char *depth_predictor_set(const struct task_predictor *predictor, size_t set);
 int64_t depth_predictor_samples(const struct task_predictor *predictor, size_t set);
-char *depth_predictor_settings(const struct run *run);
-int depth_predictor_predict(
-	struct task_predictor *predictor, size_t set, int64_t sample, const char *directory);
+char *depth_predictor_settings(const struct run *run, const struct task_group *group);
+int depth_predictor_predict(struct task_predictor *predictor, size_t set, int64_t sample,
+	const struct predictions_output *output);
 void depth_predictor_close(struct task_predictor *predictor);
 
 int depth_group_score(

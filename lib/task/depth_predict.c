@@ -11,7 +11,6 @@
 #include "task/depth_model.h"
 #include "task/depth_picture.h"
 #include "task/depth_set.h"
-#include "task/groups.h"
 
 struct depth_predictor {
 	const struct run *run;
@@ -35,17 +34,17 @@ static int add_sets(struct depth_predictor *predictor, const struct task_group *
 
 		status = depth_set_open(set, predictor->run, groups[i].list, groups[i].index, true);
 		if (!status)
+			status = depth_check_stems(set->data);
+		if (!status)
 			status = depth_set_graph(set, &predictor->model);
 	}
 	return status;
 }
 
-int depth_predictor_open(const struct run *run, struct device *device, const char *const *names, int count,
-	struct task_predictor *out)
+int depth_predictor_open(const struct run *run, struct device *device, const struct task_group *groups,
+	size_t count, struct task_predictor *out)
 {
 	struct depth_predictor *predictor = memory_new(1, sizeof(*predictor));
-	struct task_group *groups = NULL;
-	size_t found = 0;
 	int status;
 
 	memset(out, 0, sizeof(*out));
@@ -57,10 +56,7 @@ int depth_predictor_open(const struct run *run, struct device *device, const cha
 	predictor->seed = (uint64_t)config_integer(run->config, "seed");
 	status = depth_model_init(&predictor->model, run->config, device);
 	if (!status)
-		status = task_groups(run, names, count, &groups, &found);
-	if (!status)
-		status = add_sets(predictor, groups, found);
-	free(groups);
+		status = add_sets(predictor, groups, count);
 	out->program = predictor->model.program;
 	out->sets = predictor->sets;
 	return status;
@@ -81,12 +77,28 @@ int64_t depth_predictor_samples(const struct task_predictor *out, size_t set)
 	return (int64_t)depth_count(((const struct depth_predictor *)out->state)->set[set].data);
 }
 
-char *depth_predictor_settings(const struct run *run)
+/* The data is named by where it was configured to be, not by where it was staged. */
+char *depth_predictor_settings(const struct run *run, const struct task_group *group)
 {
+	const struct config *config = run->config;
+	const char *list = group->list;
+	size_t i = group->index;
 	struct text text = {0};
 
-	text_format(&text, "steps %lld seed %lld", (long long)config_integer(run->config, "predict.steps"),
-		(long long)config_integer(run->config, "seed"));
+	text_format(&text, "steps %lld seed %lld size", (long long)config_integer(config, "predict.steps"),
+		(long long)config_integer(config, "seed"));
+	if (config_group_count(config, list, i, "size") == 2)
+		text_format(&text, " %.0fx%.0f", config_group_number_at(config, list, i, "size", 0),
+			config_group_number_at(config, list, i, "size", 1));
+	else
+		text_add(&text, " native");
+	text_format(&text, " layout %s%s path ", config_group_text(config, list, i, "layout"),
+		config_group_bool(config, list, i, "benchmark_crop") ? "" : " whole");
+	text_field(&text, config_group_text(config, list, i, "path"));
+	text_add(&text, " list ");
+	text_field(&text, *config_group_text(config, list, i, "list")
+				  ? config_group_text(config, list, i, "list")
+				  : "-");
 	return text_take(&text);
 }
 
@@ -99,14 +111,18 @@ static char *sample_file(const char *directory, const char *stem, const char *su
 	return text_take(&text);
 }
 
-static int publish(const char *directory, const char *stem, const float *depth, int height, int width)
+static int publish(
+	const struct predictions_output *output, const char *stem, const float *depth, int height, int width)
 {
+	const char *directory = output->directory;
 	char *npy = sample_file(directory, stem, ".npy"), *grey = sample_file(directory, stem, ".png");
 	char *colour = sample_file(directory, stem, ".colour.png"),
 	     *folder = npy ? path_directory(npy) : NULL;
 	struct image image = {0};
-	int status = npy && grey && colour && folder ? file_make_directories(folder) : STATUS_FAILURE;
+	int status = npy && grey && colour && folder ? predictions_fence(output) : STATUS_FAILURE;
 
+	if (!status)
+		status = file_make_directories(folder);
 	if (!status)
 		status = depth_picture_colour(depth, height, width, &image);
 	if (!status)
@@ -126,17 +142,18 @@ static int publish(const char *directory, const char *stem, const float *depth, 
 	return status;
 }
 
-int depth_predictor_predict(struct task_predictor *out, size_t number, int64_t index, const char *directory)
+int depth_predictor_predict(
+	struct task_predictor *out, size_t number, int64_t index, const struct predictions_output *output)
 {
 	struct depth_predictor *predictor = out->state;
 	const struct depth_set *set = &predictor->set[number];
 	struct depth_sample sample = {0};
 	char *stem = depth_stem(set->data, (size_t)index),
-	     *npy = stem ? sample_file(directory, stem, ".npy") : NULL;
+	     *npy = stem ? sample_file(output->directory, stem, ".npy") : NULL;
 	float *depth = NULL;
 	int status = npy ? 0 : STATUS_FAILURE;
 
-	if (!status && file_exists(npy))
+	if (!status && !output->fresh && file_exists(npy))
 		goto out;
 	if (!status)
 		status = depth_read(set->data, (size_t)index, &sample);
@@ -146,7 +163,7 @@ int depth_predictor_predict(struct task_predictor *out, size_t number, int64_t i
 		status = depth_set_predict(set, &predictor->model, &sample, predictor->steps, predictor->seed,
 			(uint32_t)index, depth);
 	if (!status)
-		status = publish(directory, stem, depth, sample.height, sample.width);
+		status = publish(output, stem, depth, sample.height, sample.width);
 out:
 	free(depth);
 	free(npy);

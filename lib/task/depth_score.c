@@ -218,6 +218,7 @@ static int find_predictions(struct work *work)
 	if (!file_is_directory(work->score->predictions))
 		return error_set(
 			STATUS_NO_INPUT, "%s: no such directory of predictions", work->score->predictions);
+	status = depth_check_stems(work->data);
 	for (size_t i = 0; i < count && !status; i++) {
 		status = find_prediction(work->score, work->data, i, &work->prediction[i]);
 		if (!status && !work->prediction[i] && missing++ == 0)

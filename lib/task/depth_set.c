@@ -53,7 +53,9 @@ static int first_size(struct depth_set *set)
 		set->width = sample.width;
 		depth_sample_release(&sample);
 	}
-	return status;
+	return status == STATUS_DATA
+		       ? error_prefix("none of %zu samples can be read, the last is", depth_count(set->data))
+		       : status;
 }
 
 int depth_set_open(struct depth_set *set, const struct run *run, const char *list, size_t i, bool rgb_only)

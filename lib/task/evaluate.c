@@ -9,18 +9,21 @@
 #include "base/memory.h"
 #include "run/checkpoint.h"
 
-static int add_sets(struct evaluation *evaluation, const struct task_group *groups, size_t count)
+/* `wanted`: step and digest. */
+static int add_sets(struct evaluation *evaluation, const struct task_group *groups, size_t count,
+	const struct predictions_info *wanted)
 {
 	evaluation->set = memory_new(count, sizeof *evaluation->set);
 	if (!evaluation->set)
 		return error_status();
 	for (size_t i = 0; i < count; i++) {
-		char *directory = run_path(evaluation->run, "predictions/%s", groups[i].name);
+		struct evaluation_set *set = &evaluation->set[evaluation->sets++];
 
-		if (!directory)
+		*set = (struct evaluation_set){.group = groups[i], .wanted = *wanted};
+		set->wanted.settings = evaluation->kind->predictor_settings(evaluation->run, &groups[i]);
+		set->directory = run_path(evaluation->run, "predictions/%s", groups[i].name);
+		if (!set->directory || !set->wanted.settings)
 			return error_status();
-		evaluation->set[evaluation->sets++] =
-			(struct evaluation_set){.group = groups[i], .directory = directory};
 	}
 	return STATUS_OK;
 }
@@ -28,6 +31,7 @@ static int add_sets(struct evaluation *evaluation, const struct task_group *grou
 int evaluation_open(struct evaluation *evaluation, const struct run *run, const char *step,
 	const char *const *names, int count)
 {
+	struct predictions_info wanted = {0};
 	struct task_group *groups = NULL;
 	size_t found;
 	int status;
@@ -35,14 +39,11 @@ int evaluation_open(struct evaluation *evaluation, const struct run *run, const 
 	*evaluation = (struct evaluation){.run = run, .kind = task_find(config_text(run->config, "task"))};
 	if (!evaluation->kind)
 		return error_status();
-	evaluation->wanted.settings = evaluation->kind->predictor_settings(run);
-	if (!evaluation->wanted.settings)
-		return error_status();
-	status = checkpoint_newest(run, step, &evaluation->wanted.step, evaluation->wanted.digest);
+	status = checkpoint_newest(run, step, &wanted.step, wanted.digest);
 	if (!status)
 		status = task_groups(run, names, count, &groups, &found);
 	if (!status)
-		status = add_sets(evaluation, groups, found);
+		status = add_sets(evaluation, groups, found, &wanted);
 	free(groups);
 	return status;
 }
@@ -52,9 +53,9 @@ void evaluation_close(struct evaluation *evaluation)
 	for (size_t i = 0; i < evaluation->sets; i++) {
 		free(evaluation->set[i].directory);
 		free(evaluation->set[i].stale);
+		free((char *)(uintptr_t)evaluation->set[i].wanted.settings);
 	}
 	free(evaluation->set);
-	free((char *)(uintptr_t)evaluation->wanted.settings);
 	*evaluation = (struct evaluation){0};
 }
 
@@ -78,11 +79,11 @@ static int judge(const struct evaluation *evaluation, const struct evaluation_se
 		return status;
 	if (!found) {
 		text_format(why, "there are no predictions of %s", set->group.name);
-	} else if (!predictions_equal(&info, &evaluation->wanted)) {
+	} else if (!predictions_equal(&info, &set->wanted)) {
 		text_format(why, "the predictions of %s were made by ", set->group.name);
 		add_info(&info, why);
 		text_add(why, ", not by ");
-		add_info(&evaluation->wanted, why);
+		add_info(&set->wanted, why);
 	} else {
 		status = evaluation->kind->score_missing(
 			evaluation->run, set->group.list, set->group.index, set->directory, &missing, &first);
@@ -155,6 +156,10 @@ int evaluation_score(const struct evaluation *evaluation, size_t i, struct score
 	if (!status)
 		status = evaluation->kind->score(
 			evaluation->run, set->group.list, set->group.index, set->directory, scores);
+	if (!status && !predictions_still(set->directory, &info))
+		status = error_set(STATUS_UNAVAILABLE,
+			"%s: other predictions took the place of those that were being scored; score again",
+			set->directory);
 	if (!status) {
 		add_info(&info, &words);
 		scores_comment(scores, set->group.name, words.data ? words.data : "", &line);

@@ -16,12 +16,12 @@
 struct evaluation_set {
 	struct task_group group; /* its name is DATASET */
 	char *directory;         /* RUN/predictions/DATASET, owned */
+	struct predictions_info wanted;
 	char *stale;             /* why its predictions cannot be used, owned; NULL: they can */
 };
 struct evaluation {
 	const struct run *run;
 	const struct task_kind *kind;
-	struct predictions_info wanted;
 	struct evaluation_set *set;
 	size_t sets;
 };

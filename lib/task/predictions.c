@@ -73,17 +73,35 @@ static int write_info(const char *directory, const struct predictions_info *info
 	return status;
 }
 
-int predictions_start(const char *directory, const struct predictions_info *info)
+bool predictions_still(const char *directory, const struct predictions_info *info)
 {
-	struct predictions_info old;
+	struct predictions_info now;
 	bool found = false, equal;
-	int status = predictions_read(directory, &found, &old);
 
-	equal = !status && found && predictions_equal(&old, info);
-	if (!status)
-		free((char *)(uintptr_t)old.settings);
-	if (equal)
+	if (predictions_read(directory, &found, &now))
+		return false;
+	equal = found && predictions_equal(&now, info);
+	free((char *)(uintptr_t)now.settings);
+	return equal;
+}
+
+int predictions_fence(const struct predictions_output *output)
+{
+	if (predictions_still(output->directory, output->info))
 		return 0;
+	return error_set(STATUS_FENCED, "%s: has been taken over by predictions of other weights or settings",
+		output->directory);
+}
+
+int predictions_start(
+	const char *directory, const struct predictions_info *info, struct predictions_output *output)
+{
+	int status;
+
+	*output = (struct predictions_output){.directory = directory, .info = info};
+	if (predictions_still(directory, info))
+		return 0;
+	output->fresh = true;
 	status = file_remove_tree(directory);
 	if (!status)
 		status = file_make_directories(directory);

@@ -18,8 +18,21 @@ struct predictions_info {
 /* *found false: no INFO there. info->settings is the caller's to free. STATUS_DATA: not an INFO file. */
 int predictions_read(const char *directory, bool *found, struct predictions_info *info);
 bool predictions_equal(const struct predictions_info *a, const struct predictions_info *b);
-/* Makes `directory` ready for predictions of `info`: what is there from the same weights and settings stays, anything else is
+/* Whether INFO is there and says the same. */
+bool predictions_still(const char *directory, const struct predictions_info *info);
+
+/* Where one process writes predictions. Several may at once: of the same weights and settings they write the same bytes; of others
+ * the last one to start has the directory, and the earlier ones stop at their next sample. */
+struct predictions_output {
+	const char *directory;
+	const struct predictions_info *info;
+	bool fresh; /* the directory was emptied by this process: a file in it is a straggler's, and is replaced */
+};
+/* Makes the directory ready for predictions of `info`: what is there from the same weights and settings stays, anything else is
  * removed; INFO is published. */
-int predictions_start(const char *directory, const struct predictions_info *info);
+int predictions_start(
+	const char *directory, const struct predictions_info *info, struct predictions_output *output);
+/* Called before each sample is published. STATUS_FENCED: the directory is another's by now. */
+int predictions_fence(const struct predictions_output *output);
 
 #endif

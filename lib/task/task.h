@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 #include "run/run.h"
+#include "task/groups.h"
+#include "task/predictions.h"
 #include "task/scores.h"
 #include "train/loop.h"
 
@@ -35,17 +37,18 @@ struct task_kind {
 	int (*training_start)(struct task_training *training, int64_t first);
 	void (*training_close)(struct task_training *training);
 
-	/* `names`: data groups to predict (of data.test, data.val, data.vis, data.train, the first list that has the name); count 0:
-	 * all of data.test, or of data.val where that is empty. */
-	int (*predictor_open)(const struct run *run, struct device *device, const char *const *names,
-		int count, struct task_predictor *predictor);
+	/* One set for each of the groups (task_groups()). */
+	int (*predictor_open)(const struct run *run, struct device *device, const struct task_group *groups,
+		size_t count, struct task_predictor *predictor);
 	int (*predictor_prepare)(struct task_predictor *predictor);
 	const char *(*predictor_set)(const struct task_predictor *predictor, size_t set);
 	int64_t (*predictor_samples)(const struct task_predictor *predictor, size_t set);
-	/* One line that names all settings that change predictions ("steps 4 seed 2024"); owned by the caller. */
-	char *(*predictor_settings)(const struct run *run);
-	/* Predicts one sample and publishes its files below `directory`. Whole files that are there already are left alone. */
-	int (*predict)(struct task_predictor *predictor, size_t set, int64_t sample, const char *directory);
+	/* One line that names all that changes the predictions of a group beside the weights ("steps 4 seed 2024 ..."): what of it
+	 * the config id does not cover, too. Owned by the caller. */
+	char *(*predictor_settings)(const struct run *run, const struct task_group *group);
+	/* Predicts one sample and publishes its files. Whole files that are there already are left alone, unless output->fresh. */
+	int (*predict)(struct task_predictor *predictor, size_t set, int64_t sample,
+		const struct predictions_output *output);
 	void (*predictor_close)(struct task_predictor *predictor);
 
 	/* Scores what predict() wrote to `directory` for data group `group` of `list`; scores_release() in every case. */

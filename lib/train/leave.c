@@ -14,12 +14,13 @@
 
 #define ASK_EVERY 600.0
 #define ASK_SECONDS 30.0
+#define ASK_SECONDS_TERM 5.0 /* after TERM the answer has to come while it is of use */
 #define MARGIN 10.0
 #define KILL_WAIT 25.0 /* SLURM's default of 30 s less 5 */
 #define PROBE_BYTES ((size_t)4 << 20)
 
 /* The allocation's end as epoch seconds, in terms of this process's clock. */
-static int ask_end(const char *job, double *end)
+static int ask_end(const char *job, double patience, double *end)
 {
 	const char *argv[] = {"squeue", "-h", "-j", job, "-o", "%e", NULL};
 	const char *environment[] = {"SLURM_TIME_FORMAT=%s", NULL};
@@ -27,7 +28,7 @@ static int ask_end(const char *job, double *end)
 	int64_t wall;
 	int exit_status, status;
 
-	status = command_run(argv, environment, ASK_SECONDS, 4096, &out, NULL, &exit_status);
+	status = command_run(argv, environment, patience, 4096, &out, NULL, &exit_status);
 	if (!status && exit_status)
 		status = error_set(STATUS_UNAVAILABLE, "squeue does not know job %s", job);
 	if (!status) {
@@ -85,7 +86,7 @@ static void ask(struct leave *leave)
 	leave->asked = clock_seconds();
 	if (!has_job(leave))
 		return;
-	if (!ask_end(leave->options.job, &end)) {
+	if (!ask_end(leave->options.job, ASK_SECONDS, &end)) {
 		leave->slurm_end = end;
 		return;
 	}
@@ -128,7 +129,7 @@ int leave_probe(struct leave *leave, const char *directory)
 		status = error_errno(0, "%s", path);
 	publish_abandon(&file);
 	if (!status)
-		leave_saved(leave, PROBE_BYTES, clock_seconds() - start);
+		leave->probe = PROBE_BYTES / fmax(clock_seconds() - start, 1e-6);
 	free(zeros);
 	free(path);
 	return status;
@@ -146,11 +147,11 @@ void leave_saved(struct leave *leave, uint64_t bytes, double seconds)
 
 double leave_save_estimate(const struct leave *leave, uint64_t bytes)
 {
-	double slowest = INFINITY;
+	double slowest = leave->rates ? INFINITY : leave->probe;
 
 	for (int i = 0; i < leave->rates && i < LEAVE_RATES; i++)
 		slowest = fmin(slowest, leave->rate[i]);
-	return isinf(slowest) ? 0 : (double)bytes / slowest;
+	return slowest > 0 ? (double)bytes / slowest : 0;
 }
 
 static double slowest_unit(const struct leave *leave)
@@ -181,20 +182,26 @@ enum leave_reason leave_now(struct leave *leave, uint64_t save_bytes)
 	return LEAVE_STAY;
 }
 
+static double since_notice(void)
+{
+	return clock_seconds() - signals_notice_time();
+}
+
 /* After TERM: KillWait, or the time to SLURM's end where that has moved since it was last asked (a preemption with grace
  * moves it); after USR2: the known end, or the notice that the script promised. */
 static double seconds_to_act(const struct leave *leave)
 {
-	double since = clock_seconds() - signals_notice_time(), end;
+	double end;
 
 	switch (signals_notice()) {
 	case NOTICE_TERM:
-		if (has_job(leave) && !ask_end(leave->options.job, &end) &&
+		if (has_job(leave) &&
+			!ask_end(leave->options.job, fmin(ASK_SECONDS_TERM, leave->kill_wait / 4), &end) &&
 			fabs(end - leave->slurm_end) > 2 && end > clock_seconds())
 			return end - clock_seconds();
-		return leave->kill_wait - since;
+		return leave->kill_wait - since_notice();
 	case NOTICE_USR2:
-		return isinf(leave->end) ? leave->options.notice - since : leave_left(leave);
+		return isinf(leave->end) ? leave->options.notice - since_notice() : leave_left(leave);
 	default:
 		return leave_left(leave);
 	}

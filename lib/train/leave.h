@@ -31,6 +31,7 @@ struct leave {
 	int units;
 	double rate[LEAVE_RATES]; /* bytes a second */
 	int rates;
+	double probe; /* the rate before the first save; 0: not measured */
 };
 
 /* Asks SLURM for the end time and KillWait; a failure is one warning. */

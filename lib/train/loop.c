@@ -86,7 +86,8 @@ static int save(struct loop *loop, const struct train_state *state)
 	loop->last_save = clock_seconds();
 	leave_saved(loop->leave, bytes, seconds);
 	status = checkpoint_prune(loop->shift, loop->plan->keep);
-	check_space(loop);
+	if (!status)
+		check_space(loop);
 	return status;
 }
 
@@ -139,25 +140,37 @@ static bool stop_asked(struct loop *loop)
 	return run_stop_asked(loop->run);
 }
 
+/* Why the user wants the shift to end here; NULL when he does not. */
+static const char *user_stop(struct loop *loop)
+{
+	if (signals_interrupted())
+		return "interrupted";
+	return stop_asked(loop) ? "stopped" : NULL;
+}
+
 /* At each boundary: 0 to go on, STATUS_AGAIN when the shift leaves (what fits has been saved), or an error. */
 static int boundary(struct loop *loop)
 {
 	enum leave_reason reason = leave_now(loop->leave, loop->save_bytes);
-	bool stop = stop_asked(loop), small;
+	const char *stop = user_stop(loop);
+	bool small;
 	int status = 0;
 
 	if (reason == LEAVE_STAY && !stop)
 		return save_due(loop) && loop->units_here > 0 ? save_here(loop) : 0;
-	loop->reason = stop ? "stopped" : reason == LEAVE_NOTICE ? "notice" : "time";
+	loop->reason = stop ? stop : reason == LEAVE_NOTICE ? "notice" : "time";
 	small = loop->saved_step == loop->state.step; /* at most the phase file is to be written */
 	if (loop->units_here == 0)
-		return error_set(STATUS_AGAIN, "left at step %lld", (long long)loop->state.step);
-	if (small || stop || leave_can_save(loop->leave, loop->save_bytes))
-		status = save_here(loop);
-	else
-		warn("no time to save step %lld; the next shift goes on from step %lld",
-			(long long)loop->state.step, (long long)loop->saved_step);
-	return status ? status : error_set(STATUS_AGAIN, "left at step %lld", (long long)loop->state.step);
+		return error_set(STATUS_AGAIN, "left at step %lld (%s) before anything was done",
+			(long long)loop->state.step, loop->reason);
+	if (!small && !stop && !leave_can_save(loop->leave, loop->save_bytes))
+		return error_set(STATUS_AGAIN,
+			"left at step %lld (%s), no time to save it; the next shift goes on from step %lld",
+			(long long)loop->state.step, loop->reason, (long long)fmax(loop->saved_step, 0));
+	status = save_here(loop);
+	return status ? status
+		      : error_set(STATUS_AGAIN, "left at step %lld (%s), saved; run it again to go on",
+				(long long)loop->state.step, loop->reason);
 }
 
 static void end_unit(struct loop *loop, double seconds)
@@ -199,10 +212,10 @@ static void show_step(struct loop *loop, double loss, double rate)
 	if (!progress_due(&loop->progress) || seconds <= 0)
 		return;
 	progress_show(&loop->progress,
-		"step %lld/%lld  loss %.4f  lr %.3g  %.1f samples/s  data %.0f%%  left %s",
-		(long long)loop->state.step, (long long)loop->plan->steps, loss, rate,
-		(double)loop->task->batch / seconds, 100 * data / seconds,
-		text_of_seconds(seconds * (double)(loop->plan->steps - loop->state.step), left));
+		"step %lld/%lld  %s left  loss %.4f  lr %.3g  %.1f samples/s  data %.0f%%",
+		(long long)loop->state.step, (long long)loop->plan->steps,
+		text_of_seconds(seconds * (double)(loop->plan->steps - loop->state.step), left), loss, rate,
+		(double)loop->task->batch / seconds, 100 * data / seconds);
 }
 
 static int add_fields(struct text *row, const double *values, int count)
@@ -418,6 +431,7 @@ static int start_set(struct loop *loop)
 	struct train_state *state = &loop->state;
 
 	free(state->sums);
+	state->sample = 0;
 	state->sums_count = (size_t)loop->task->metrics * 3;
 	state->sums = memory_new(state->sums_count, sizeof(*state->sums));
 	return state->sums ? 0 : STATUS_FAILURE;
@@ -679,14 +693,17 @@ int loop_run(const struct run *run, const struct shift *shift, const struct loop
 	struct checkpoint_content what;
 	int status = weights_init(&loop.weights, program_store(task->program)), closed;
 
+	error_tee(tee, &loop);
 	if (!status)
 		status = start_state(&loop, resumed);
-	error_tee(tee, &loop);
 	what = content(&loop);
 	if (!status)
 		status = checkpoint_bytes(&what, &loop.save_bytes);
 	loop.last_save = loop.last_flush = clock_seconds();
-	progress_start(&loop.progress, "train");
+	progress_start(&loop.progress, "");
+	if (!status)
+		note("shift %lld goes on from step %lld of %lld", (long long)shift->number,
+			(long long)loop.state.step, (long long)plan->steps);
 	if (!status)
 		status = run_phases(&loop);
 	progress_end(&loop.progress);

@@ -10,6 +10,8 @@
 #include "fuzz.h"
 #include "run/checkpoint_parts.h"
 #include "run/claim.h"
+#include "run/snapshot_manifest.h"
+#include "run/stage_rows.h"
 
 /* A copy with a NUL behind it. */
 static char *copy(const void *data, size_t bytes)
@@ -97,5 +99,49 @@ static int parse_claim(const void *data, size_t bytes)
 	return STATUS_OK;
 }
 
+/* Journal and manifest of a staged copy; the manifest once more with the sum that its rows ought to have. */
+static int parse_staged(const void *data, size_t bytes)
+{
+	struct stage_rows rows = {0};
+	struct text summed = {0};
+	bool whole = false;
+	size_t lines = bytes > 9 ? bytes - 9 : 0;
+	const char *path = fuzz_path(data, bytes);
+	if (!path || stage_rows_read_journal(&rows, path))
+		return error_status();
+	stage_rows_release(&rows);
+	if (stage_rows_read_manifest(&rows, path, &whole))
+		return error_status();
+	stage_rows_release(&rows);
+	text_append(&summed, data, lines);
+	text_format(&summed, "%08x\n", crc32c(0, data, lines));
+	path = text_check(&summed) ? NULL : fuzz_path(summed.data, summed.length);
+	text_release(&summed);
+	if (!path || stage_rows_read_manifest(&rows, path, &whole))
+		return error_status();
+	for (size_t i = 0; i < rows.count; i++)
+		if (!path_is_inside(rows.row[i].path) || !stage_rows_find(&rows, rows.row[i].path, 0))
+			abort();
+	stage_rows_release(&rows);
+	return whole ? STATUS_OK : STATUS_DATA;
+}
+
+static int parse_code_manifest(const void *data, size_t bytes)
+{
+	struct code_manifest manifest;
+	struct text rows = {0};
+	size_t count = 0;
+	char *text = copy(data, bytes);
+	int status = text ? code_manifest_parse(&manifest, "code.manifest", text) : error_status();
+	if (status)
+		return status;
+	if (code_manifest_compare(&manifest, &manifest, &rows, &count) || count)
+		abort();
+	text_release(&rows);
+	code_manifest_release(&manifest);
+	return STATUS_OK;
+}
+
 const struct fuzz_parser fuzz_run[] = {{"manifest", parse_manifest}, {"state", parse_state},
-	{"shifts", parse_rows}, {"claim", parse_claim}, {0}};
+	{"shifts", parse_rows}, {"claim", parse_claim}, {"staged", parse_staged},
+	{"code-manifest", parse_code_manifest}, {0}};
