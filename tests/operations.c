@@ -11,266 +11,13 @@
 #include "cpu/cpu.h"
 #include "graph/internal.h"
 #include "support/reference.h"
-
-#define SIZES 12
-#define SHAPES 10
-#define RESULTS 64
-#define INPUTS 8
-
-/* One graph of a row on one device. */
-struct bench {
-	struct device *device;
-	struct program *program;
-	struct graph *graph;
-	int input[INPUTS], inputs;
-	int loss;
-	int result[RESULTS], results; /* tensors that are compared */
-	double *values; /* of the results, one after the other, then of the parameters' gradients */
-	size_t count;
-};
+#include "support/rows.h"
 
 /* A device under test. */
 #define TARGETS 3
 struct target {
 	const struct backend *backend;
 	const char *isa;
-};
-
-struct row {
-	const char *name;
-	int (*build)(struct bench *bench, const int *s); /* the operation on inputs of sizes s */
-	double tolerance; /* largest error over the root mean square of the tensor */
-	int shapes[SHAPES][SIZES];
-};
-
-/* ---- rows ---- */
-
-/* The input of that name; made when it is new. */
-static int input(struct bench *bench, const char *name, int dims, const int64_t *dim)
-{
-	int tensor;
-
-	for (int i = 0; i < bench->inputs; i++) {
-		if (!strcmp(bench->graph->tensors[bench->input[i]].name, name))
-			return bench->input[i];
-	}
-	tensor = graph_input(bench->graph, name, TENSOR_F32, dims, dim);
-	bench->input[bench->inputs++] = tensor;
-	return tensor;
-}
-
-/* An input with a gradient. */
-static int variable(struct bench *bench, const char *name, int dims, const int64_t *dim)
-{
-	int tensor = input(bench, name, dims, dim);
-
-	graph_want_gradient(bench->graph, tensor);
-	return tensor;
-}
-
-static int image(struct bench *bench, const char *name, const int *s)
-{
-	return variable(bench, name, 4, (int64_t[]){s[0], s[1], s[2], s[3]});
-}
-
-/* n h w in, out, kernel, stride, padding before and after, groups, bias */
-static int build_convolution(struct bench *bench, const int *s)
-{
-	return graph_convolution(bench->graph, image(bench, "x", s), "convolution",
-		(struct convolution){.out = s[4],
-			.kernel = {s[5], s[6]},
-			.stride = {s[7], s[7]},
-			.pad_before = {s[8], s[8]},
-			.pad_after = {s[9], s[9]},
-			.groups = s[10],
-			.bias = s[11]});
-}
-
-/* n d h w in, out, kernel (frames, rows and columns), stride (the same), padding before, groups; the padding behind is one
- * more along the frames, one less along the columns */
-static int build_convolution_3d(struct bench *bench, const int *s)
-{
-	int x = variable(bench, "x", 5, (int64_t[]){s[0], s[1], s[2], s[3], s[4]}), pad = s[10];
-
-	return graph_convolution(bench->graph, x, "convolution",
-		(struct convolution){.out = s[5],
-			.kernel = {s[6], s[7], s[7]},
-			.stride = {s[8], s[9], s[9]},
-			.pad_before = {pad, pad, pad},
-			.pad_after = {pad + 1, pad, pad - (pad > 0)},
-			.groups = s[11],
-			.bias = s[6] > 1});
-}
-
-/* rows, in, out, bias */
-static int build_linear(struct bench *bench, const int *s)
-{
-	int x = variable(bench, "x", 2, (int64_t[]){s[0], s[1]});
-
-	return graph_linear(bench->graph, x, "linear", s[2], s[3]);
-}
-
-/* n h w c, groups, SiLU */
-static int build_group_norm(struct bench *bench, const int *s)
-{
-	return graph_group_norm(bench->graph, image(bench, "x", s), "norm", s[4], 1e-5,
-		s[5] ? ACTIVATION_SILU : ACTIVATION_NONE);
-}
-
-/* The same of values whose mean is a hundred times their spread. */
-static int build_far_group_norm(struct bench *bench, const int *s)
-{
-	int x = image(bench, "far", s);
-
-	return graph_group_norm(
-		bench->graph, x, "norm", s[4], 1e-5, s[5] ? ACTIVATION_SILU : ACTIVATION_NONE);
-}
-
-/* n tokens c */
-static int build_layer_norm(struct bench *bench, const int *s)
-{
-	int x = variable(bench, "x", 3, (int64_t[]){s[0], s[1], s[2]});
-
-	return graph_layer_norm(bench->graph, x, "norm", 1e-5);
-}
-
-static int build_far_layer_norm(struct bench *bench, const int *s)
-{
-	int x = variable(bench, "far", 3, (int64_t[]){s[0], s[1], s[2]});
-
-	return graph_layer_norm(bench->graph, x, "norm", 1e-5);
-}
-
-/* n queries keys width, heads, 1: one tensor is q, k and v */
-static int build_attention(struct bench *bench, const int *s)
-{
-	int q = variable(bench, "q", 3, (int64_t[]){s[0], s[1], s[3]}), k, v;
-
-	if (s[5])
-		return graph_attention(bench->graph, q, q, q, s[4]);
-	k = variable(bench, "k", 3, (int64_t[]){s[0], s[2], s[3]});
-	v = variable(bench, "v", 3, (int64_t[]){s[0], s[2], s[3]});
-	return graph_attention(bench->graph, q, k, v, s[4]);
-}
-
-/* rows, channels out */
-static int build_geglu(struct bench *bench, const int *s)
-{
-	return graph_geglu(bench->graph, variable(bench, "x", 2, (int64_t[]){s[0], 2 * s[1]}));
-}
-
-/* rows, channels, kind */
-static int build_activation(struct bench *bench, const int *s)
-{
-	int x = variable(bench, "x", 2, (int64_t[]){s[0], s[1]});
-
-	return graph_activation(bench->graph, x, (enum activation)s[2]);
-}
-
-/* n h w c, 1: both operands are one tensor */
-static int build_add(struct bench *bench, const int *s)
-{
-	int a = image(bench, "a", s);
-
-	return graph_add(bench->graph, a, s[4] ? a : image(bench, "b", s));
-}
-
-static int build_add_channels(struct bench *bench, const int *s)
-{
-	int v = variable(bench, "v", 2, (int64_t[]){s[0], s[3]});
-
-	return graph_add_channels(bench->graph, image(bench, "x", s), v);
-}
-
-/* n h w a, b, 1: one half has no gradient, 2: both halves are one tensor */
-static int build_concat(struct bench *bench, const int *s)
-{
-	int64_t dim[4] = {s[0], s[1], s[2], s[4]};
-	int a = image(bench, "a", s), b;
-
-	if (s[5] == 2)
-		return graph_concat(bench->graph, a, a);
-	b = s[5] ? input(bench, "b", 4, dim) : variable(bench, "b", 4, dim);
-	return graph_concat(bench->graph, a, b);
-}
-
-/* n h w c, height, width */
-static int build_upsample(struct bench *bench, const int *s)
-{
-	return graph_upsample(bench->graph, image(bench, "x", s), s[4], s[5]);
-}
-
-/* n, width; a linear layer behind it, for there is no gradient to the time */
-static int build_timestep_embedding(struct bench *bench, const int *s)
-{
-	int e = graph_timestep_embedding(bench->graph, input(bench, "t", 1, (int64_t[]){s[0]}), s[1]);
-
-	return graph_linear(bench->graph, graph_output(bench->graph, e), "linear", 3, true);
-}
-
-/* n h w c; a masked mean square is the loss of every row */
-static int build_masked_mse(struct bench *bench, const int *s)
-{
-	return image(bench, "x", s);
-}
-
-/* n h w c: [N,H,W,C] as tokens, to a layer and back */
-static int build_reshape(struct bench *bench, const int *s)
-{
-	int x = image(bench, "x", s), y;
-
-	y = graph_reshape(bench->graph, x, 3, (int64_t[]){s[0], s[1] * s[2], s[3]});
-	y = graph_linear(bench->graph, y, "linear", s[3], false);
-	y = graph_reshape(bench->graph, y, 4, (int64_t[]){s[0], s[1], s[2], s[3]});
-	return graph_add(bench->graph, y, x);
-}
-
-static const struct row table[] = {
-	{"convolution", build_convolution, 5e-6,
-		{{1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 0}, {2, 5, 7, 3, 4, 3, 3, 1, 1, 1, 1, 1},
-			{1, 6, 5, 8, 16, 3, 3, 2, 1, 1, 1, 1}, {1, 7, 6, 5, 3, 3, 3, 2, 0, 1, 1, 1},
-			{2, 4, 3, 6, 9, 1, 1, 1, 0, 0, 1, 1}, {1, 5, 4, 8, 12, 3, 2, 1, 1, 0, 4, 0},
-			{2, 6, 8, 40, 24, 3, 3, 1, 1, 1, 1, 1}, {1, 12, 16, 64, 32, 3, 3, 1, 1, 1, 1, 1}}},
-	{"convolution-3d", build_convolution_3d, 5e-6,
-		{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1}, {2, 3, 4, 5, 3, 4, 3, 3, 1, 1, 1, 1},
-			{1, 5, 6, 5, 4, 6, 3, 3, 2, 2, 1, 1}, {1, 1, 4, 3, 2, 3, 3, 3, 1, 1, 1, 1},
-			{2, 4, 5, 4, 4, 8, 3, 3, 1, 2, 1, 2}, {1, 4, 3, 5, 3, 2, 1, 1, 2, 2, 0, 1},
-			{1, 5, 9, 8, 3, 20, 5, 7, 1, 2, 3, 1}, {2, 2, 6, 7, 40, 24, 3, 3, 1, 1, 1, 1},
-			{1, 3, 2, 3, 4, 3, 2, 2, 3, 3, 1, 1}}},
-	{"linear", build_linear, 5e-6,
-		{{1, 1, 1, 0}, {3, 5, 7, 1}, {2, 128, 33, 1}, {37, 24, 17, 0}, {192, 64, 130, 1},
-			{500, 16, 16, 1}}},
-	{"group-norm", build_group_norm, 4e-6,
-		{{1, 1, 2, 2, 1, 0}, {2, 3, 5, 6, 3, 1}, {1, 5, 4, 8, 8, 1}, {2, 7, 9, 32, 8, 1},
-			{3, 6, 8, 48, 4, 0}}},
-	{"layer-norm", build_layer_norm, 4e-6, {{1, 1, 3}, {2, 3, 7}, {1, 12, 32}, {2, 48, 65}}},
-	/* single precision knows a mean of 100 to 4e-6 of the spread, in every term of a sum alike */
-	{"group-norm of large means", build_far_group_norm, 1e-4,
-		{{1, 5, 4, 8, 8, 1}, {2, 7, 9, 32, 8, 1}, {3, 6, 8, 48, 4, 0}}},
-	{"layer-norm of large means", build_far_layer_norm, 1e-4, {{2, 3, 7}, {1, 12, 32}, {2, 48, 65}}},
-	{"attention", build_attention, 1e-5,
-		{{1, 1, 1, 1, 1, 0}, {2, 5, 3, 6, 2, 0}, {1, 7, 7, 8, 1, 1}, {2, 33, 2, 32, 1, 0},
-			{2, 48, 48, 64, 2, 0}, {1, 130, 130, 24, 3, 0}}},
-	{"geglu", build_geglu, 5e-6, {{1, 1}, {3, 5}, {17, 16}, {40, 129}}},
-	{"relu", build_activation, 2e-6,
-		{{1, 1, ACTIVATION_RELU}, {3, 7, ACTIVATION_RELU}, {50, 33, ACTIVATION_RELU}}},
-	{"silu", build_activation, 2e-6,
-		{{1, 1, ACTIVATION_SILU}, {3, 7, ACTIVATION_SILU}, {50, 33, ACTIVATION_SILU}}},
-	{"gelu", build_activation, 2e-6,
-		{{1, 1, ACTIVATION_GELU}, {3, 7, ACTIVATION_GELU}, {50, 33, ACTIVATION_GELU}}},
-	{"sigmoid", build_activation, 2e-6,
-		{{1, 1, ACTIVATION_SIGMOID}, {3, 7, ACTIVATION_SIGMOID}, {50, 33, ACTIVATION_SIGMOID}}},
-	{"add", build_add, 2e-6, {{1, 1, 1, 1, 0}, {2, 3, 5, 7, 0}, {1, 3, 3, 5, 1}, {2, 12, 16, 17, 0}}},
-	{"add-channels", build_add_channels, 2e-6, {{1, 1, 1, 1}, {2, 3, 5, 7}, {3, 12, 16, 33}}},
-	{"concat", build_concat, 2e-6,
-		{{1, 1, 1, 1, 1, 0}, {2, 3, 5, 7, 4, 0}, {1, 4, 3, 2, 9, 1}, {1, 2, 3, 5, 5, 2},
-			{2, 12, 16, 17, 32, 0}}},
-	{"upsample", build_upsample, 2e-6,
-		{{1, 1, 1, 1, 1, 1}, {2, 3, 5, 4, 6, 10}, {1, 2, 4, 3, 3, 7}, {1, 3, 4, 2, 8, 9},
-			{2, 6, 8, 33, 12, 15}}},
-	{"timestep-embedding", build_timestep_embedding, 2e-6, {{1, 2}, {5, 32}, {3, 320}}},
-	{"masked-mse", build_masked_mse, 2e-6, {{1, 1, 1, 1}, {2, 3, 5, 4}, {3, 25, 33, 4}}},
-	{"reshape", build_reshape, 2e-6, {{1, 1, 1, 1}, {2, 3, 5, 4}}},
 };
 
 /* ---- building ---- */
@@ -297,7 +44,7 @@ static void collect_results(struct bench *bench)
 static int build(struct bench *bench, const struct row *row, const int *s, bool twice)
 {
 	struct graph *graph = bench->graph;
-	int y = row->build(bench, s), target, mask, dims;
+	int y = row->build(bench, s), target, dims;
 	int64_t dim[TENSOR_DIMS];
 
 	if (twice)
@@ -305,45 +52,31 @@ static int build(struct bench *bench, const struct row *row, const int *s, bool 
 	dims = graph_dims(graph, y);
 	for (int i = 0; i < dims; i++)
 		dim[i] = graph_dim(graph, y, i);
-	target = input(bench, "target", dims, dim);
-	mask = input(bench, "mask", dims - 1, dim);
-	bench->loss = graph_masked_mse(graph, y, target, mask);
+	target = row_input(bench, "target", dims, dim);
+	if (dims > 1)
+		bench->loss = graph_masked_mse(graph, y, target, row_input(bench, "mask", dims - 1, dim));
+	else
+		bench->loss = graph_mse(graph, y, target);
+	if (twice)
+		bench->loss = graph_scale(graph, bench->loss, 0.5);
 	if (graph_backward(graph, bench->loss))
 		return graph->status;
 	collect_results(bench);
 	return program_prepare(bench->program);
 }
 
-/* Values are functions of the name alone, so every device gets the same. */
-static void fill(const char *name, float *values, size_t count)
-{
-	struct random random = random_stream(7, name);
-
-	random_normal(random, 0, 0, 0, values, count);
-	for (size_t i = 0; i < count; i++) {
-		double u = random_uniform(random, 1, 0, (uint32_t)i);
-
-		if (!strcmp(name, "mask"))
-			values[i] = i == 0 || u < 0.7;
-		else if (!strcmp(name, "t"))
-			values[i] = (float)floor(1000 * u);
-		else if (!strcmp(name, "far"))
-			values[i] += 100;
-		else if (strstr(name, "norm.weight"))
-			values[i] = 1 + 0.3f * values[i];
-	}
-}
-
 static int fill_all(struct bench *bench)
 {
+	static const struct step_scalars scalars = {.learning_rate = 0.1, .step = 5, .seed = 42, .micro = 3};
 	struct store *store = program_store(bench->program);
 	int status = STATUS_OK;
 
+	program_set_scalars(bench->program, &scalars);
 	for (int i = 0; i < bench->inputs && !status; i++) {
 		const struct tensor *tensor = &bench->graph->tensors[bench->input[i]];
 		float *values = memory_new(tensor->elements, sizeof(*values));
 
-		fill(tensor->name, values, tensor->elements);
+		row_fill(tensor->name, values, tensor->elements);
 		status = graph_write(bench->graph, bench->input[i], values);
 		free(values);
 	}
@@ -351,7 +84,7 @@ static int fill_all(struct bench *bench)
 		const struct parameter *parameter = store_parameter(store, i);
 		float *values = memory_new(parameter->count, sizeof(*values));
 
-		fill(parameter->name, values, parameter->count);
+		row_fill(parameter->name, values, parameter->count);
 		status = store_import(store, i, SLOT_VALUE, values);
 		free(values);
 	}
@@ -502,11 +235,14 @@ static double gradient_error(struct bench *bench)
 					       reference_at(bench->device, graph_address(bench->graph, dx)),
 					       graph_elements(bench->graph, x)));
 	}
-	for (size_t i = 0; i < store_count(store); i++)
+	for (size_t i = 0; i < store_count(store); i++) {
+		if (store_parameter(store, i)->statistic)
+			continue;
 		worst = fmax(worst,
 			slope_error(bench, reference_at(bench->device, store_data(store, i, SLOT_VALUE)),
 				reference_at(bench->device, store_data(store, i, SLOT_GRADIENT)),
 				store_parameter(store, i)->count));
+	}
 	return worst;
 }
 
@@ -610,10 +346,15 @@ static void test_row(const struct row *row, const struct target *targets, size_t
 		report(row, &targets[k], &outcomes[k]);
 }
 
+static int build_nothing(struct bench *bench, const int *s)
+{
+	return row_image(bench, "x", s);
+}
+
 /* A mask without a selected element: no loss, no gradient. */
 static void test_empty_mask(const struct backend *backend, const char *isa)
 {
-	const struct row row = {"masked-mse", build_masked_mse, 0, {{2, 3, 5, 4}}};
+	const struct row row = {"masked-mse", build_nothing, 0, {{2, 3, 5, 4}}};
 	struct device_settings settings = {.threads = 2, .isa = isa};
 	struct bench bench = {0};
 	float zeros[2 * 3 * 5 * 4] = {0}, gradient[2 * 3 * 5 * 4], loss = 1;
@@ -629,9 +370,11 @@ static void test_empty_mask(const struct backend *backend, const char *isa)
 
 /* ---- functions over whole parameters ---- */
 
+#define SLOTS 5
+
 struct vectors {
 	struct device *device;
-	float *slot[4]; /* value, gradient, moments */
+	float *slot[SLOTS]; /* value, gradient, moments, average */
 	size_t count;
 };
 
@@ -642,13 +385,13 @@ static int vectors_init(struct vectors *v, const struct backend *backend,
 	int status = backend->open(settings, &v->device);
 
 	v->count = count;
-	for (int k = 0; k < 4 && !status; k++) {
+	for (int k = 0; k < SLOTS && !status; k++) {
 		char name[2] = {(char)('a' + k), 0};
 
 		v->slot[k] = backend->allocate(v->device, count * sizeof(float));
-		fill(name, values, count);
+		row_fill(name, values, count);
 		for (size_t i = 0; k == 3 && i < count; i++)
-			values[i] *= values[i];
+			values[i] = 0.01f + values[i] * values[i];
 		status = v->slot[k] ? backend->write(v->device, v->slot[k], values, count * sizeof(float))
 				    : STATUS_FAILURE;
 	}
@@ -658,32 +401,46 @@ static int vectors_init(struct vectors *v, const struct backend *backend,
 
 static void vectors_release(struct vectors *v)
 {
-	for (int k = 0; k < 4; k++)
+	for (int k = 0; k < SLOTS; k++)
 		v->device->backend->release(v->device, v->slot[k]);
 	v->device->backend->close(v->device);
 }
 
-/* Adds, scales, squares, copies and updates; all slots and the sum end up in `out` (4 count + 1). */
-static int vectors_run(struct vectors *v, const struct optimizer_rule *rule, double *out)
+/* Adds, scales and updates from step `first` on. */
+static int vectors_update(struct vectors *v, const struct optimizer_rule *rule, int64_t first)
 {
 	const struct backend *backend = v->device->backend;
-	struct step_scalars scalars = {.learning_rate = 1e-2, .step = 3};
-	struct update_call call = {
-		v->slot[0], v->slot[1], v->slot[2], v->slot[3], v->count, rule, &scalars, 0.7};
-	float *values = memory_new(v->count, sizeof(*values));
+	struct step_scalars scalars = {.learning_rate = 1e-2};
+	struct update_call call = {.value = v->slot[0],
+		.gradient = v->slot[1],
+		.moment1 = rule->kind == OPTIMIZER_SGD && rule->momentum == 0 ? NULL : v->slot[2],
+		.moment2 = rule->kind == OPTIMIZER_SGD ? NULL : v->slot[3],
+		.average = rule->average > 0 ? v->slot[4] : NULL,
+		.count = v->count,
+		.rule = rule,
+		.scalars = &scalars,
+		.scale = 0.7};
 	int status = backend->add(v->device, v->slot[1], v->slot[0], v->count);
 
-	if (rule->kind == OPTIMIZER_SGD)
-		call.moment2 = NULL;
 	if (!status)
 		status = backend->scale(v->device, v->slot[1], 1.0 / 3, v->count);
-	for (int64_t step = 3; step < 6 && !status; step++) {
+	for (int64_t step = first; step < first + 3 && !status; step++) {
 		scalars.step = step;
 		status = backend->update(v->device, &call);
 	}
+	return status;
+}
+
+/* Updates, squares and copies; all slots and the sum end up in `out` (SLOTS count + 1). */
+static int vectors_run(struct vectors *v, const struct optimizer_rule *rule, int64_t first, double *out)
+{
+	const struct backend *backend = v->device->backend;
+	float *values = memory_new(v->count, sizeof(*values));
+	int status = vectors_update(v, rule, first);
+
 	if (!status)
-		status = backend->sum_squares(v->device, v->slot[0], v->count, &out[4 * v->count]);
-	for (int k = 0; k < 4 && !status; k++) {
+		status = backend->sum_squares(v->device, v->slot[0], v->count, &out[SLOTS * v->count]);
+	for (int k = 0; k < SLOTS && !status; k++) {
 		const double *exact =
 			backend == &reference_backend ? reference_at(v->device, v->slot[k]) : NULL;
 
@@ -701,39 +458,47 @@ static int vectors_run(struct vectors *v, const struct optimizer_rule *rule, dou
 	return status;
 }
 
-static void test_vectors(
-	const struct backend *backend, const char *isa, const char *what, const struct optimizer_rule *rule)
+/* One count from step `first` on: worst error, and whether threads change nothing. */
+static bool compare_vectors(const struct target *target, const struct optimizer_rule *rule, size_t count,
+	int64_t first, double *worst, bool *equal)
+{
+	size_t all = SLOTS * count + 1;
+	double *out = memory_new(4 * all, sizeof(*out)); /* reference, then 1 to 3 threads */
+	bool ran = true;
+
+	for (int threads = 0; threads <= 3; threads++) {
+		struct device_settings settings = {.threads = threads, .isa = target->isa};
+		const struct backend *backend = threads ? target->backend : &reference_backend;
+		struct vectors v = {0};
+		double *mine = out + (size_t)threads * all;
+
+		ran = ran && !vectors_init(&v, backend, &settings, count) &&
+		      !vectors_run(&v, rule, first, mine);
+		vectors_release(&v);
+		for (size_t k = 0; threads && k < SLOTS; k++)
+			*worst = fmax(*worst, tensor_error(mine + k * count, out + k * count, count));
+		if (threads)
+			*worst = fmax(*worst, fabs(mine[SLOTS * count] / out[SLOTS * count] - 1));
+		*equal = *equal && (threads < 2 || !memcmp(mine, out + all, all * sizeof(*out)));
+	}
+	free(out);
+	return ran;
+}
+
+static void test_vectors(const struct target *target, const char *what, const struct optimizer_rule *rule)
 {
 	static const size_t counts[] = {1, 7, 1000, 100003};
 	double worst = 0;
 	bool ran = true, equal = true;
 	char name[256];
 
-	for (size_t c = 0; c < sizeof(counts) / sizeof(*counts) && ran; c++) {
-		size_t count = counts[c], all = 4 * count + 1;
-		double *out = memory_new(5 * all, sizeof(*out)); /* reference, then 1 to 3 threads */
-
-		for (int threads = 0; threads <= 3; threads++) {
-			struct device_settings settings = {.threads = threads, .isa = isa};
-			struct vectors v = {0};
-			double *mine = out + (size_t)threads * all;
-
-			ran = ran &&
-			      !vectors_init(&v, threads ? backend : &reference_backend, &settings, count) &&
-			      !vectors_run(&v, rule, mine);
-			vectors_release(&v);
-			for (size_t k = 0; threads && k < 4; k++)
-				worst = fmax(worst, tensor_error(mine + k * count, out + k * count, count));
-			if (threads)
-				worst = fmax(worst, fabs(mine[4 * count] / out[4 * count] - 1));
-			equal = equal && (threads < 2 || !memcmp(mine, out + all, all * sizeof(*out)));
-		}
-		free(out);
-	}
-	snprintf(name, sizeof(name), "%s on %s %s equals the formula", what, backend->name, isa);
-	check_report(ran && worst < 2e-6, name, "%.3g of the root mean square; %s", worst, error_message());
+	for (size_t c = 0; c < sizeof(counts) / sizeof(*counts) && ran; c++)
+		ran = compare_vectors(target, rule, counts[c], c % 2 ? 1 : 3, &worst, &equal);
+	snprintf(name, sizeof(name), "%s on %s %s equals the formula", what, target->backend->name,
+		target->isa);
+	check_report(ran && worst < 4e-6, name, "%.3g of the root mean square; %s", worst, error_message());
 	snprintf(name, sizeof(name), "%s on %s %s: the same bits with 1, 2 and 3 threads", what,
-		backend->name, isa);
+		target->backend->name, target->isa);
 	check(equal, name);
 }
 
@@ -764,12 +529,25 @@ static void test_not_finite(const struct backend *backend, const char *isa)
 static void test_whole_parameters(const struct target *target)
 {
 	static const struct optimizer_rule adam = {
-		.kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
-	static const struct optimizer_rule momentum = {.kind = OPTIMIZER_SGD, .momentum = 0.9};
+		.kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .decay = 0.1};
+	static const struct optimizer_rule adamw = {.kind = OPTIMIZER_ADAMW,
+		.beta1 = 0.9,
+		.beta2 = 0.999,
+		.epsilon = 1e-8,
+		.decay = 0.1,
+		.average = 0.9};
+	static const struct optimizer_rule momentum = {
+		.kind = OPTIMIZER_SGD, .momentum = 0.9, .dampening = 0.3, .decay = 0.1, .average = 0.99};
+	static const struct optimizer_rule nesterov = {
+		.kind = OPTIMIZER_SGD, .momentum = 0.9, .decay = 0.01, .nesterov = true};
+	static const struct optimizer_rule statistic = {.kind = OPTIMIZER_STATISTIC, .momentum = 0.1};
 
 	test_empty_mask(target->backend, target->isa);
-	test_vectors(target->backend, target->isa, "adam", &adam);
-	test_vectors(target->backend, target->isa, "sgd with momentum", &momentum);
+	test_vectors(target, "adam", &adam);
+	test_vectors(target, "adamw with an average", &adamw);
+	test_vectors(target, "sgd with momentum and dampening", &momentum);
+	test_vectors(target, "sgd with nesterov momentum", &nesterov);
+	test_vectors(target, "a running statistic", &statistic);
 	test_not_finite(target->backend, target->isa);
 }
 
@@ -808,11 +586,14 @@ static size_t find_targets(struct target *targets)
 
 int main(void)
 {
+	static const struct table *const tables[] = {&network_rows, &vision_rows};
 	struct target targets[TARGETS];
 	size_t count = find_targets(targets);
 
-	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
-		test_row(&table[i], targets, count);
+	for (size_t t = 0; t < sizeof(tables) / sizeof(*tables); t++) {
+		for (size_t i = 0; i < tables[t]->count; i++)
+			test_row(&tables[t]->rows[i], targets, count);
+	}
 	test_complete();
 	for (size_t k = 0; k < count; k++)
 		test_whole_parameters(&targets[k]);

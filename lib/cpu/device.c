@@ -37,6 +37,25 @@ static const struct cpu_operation operations[OP_COUNT] = {
 	[OP_TIMESTEP_EMBEDDING] = {NULL, cpu_timestep_embedding},
 	[OP_MASKED_MSE] = {cpu_masked_mse_workspace, cpu_masked_mse},
 	[OP_MASKED_MSE_BACKWARD] = {NULL, cpu_masked_mse_backward},
+	[OP_L1] = {cpu_l1_workspace, cpu_l1},
+	[OP_L1_BACKWARD] = {NULL, cpu_l1_backward},
+	[OP_BATCH_NORM] = {cpu_batch_norm_workspace, cpu_batch_norm},
+	[OP_BATCH_NORM_BACKWARD] = {cpu_batch_norm_backward_workspace, cpu_batch_norm_backward},
+	[OP_MAX_POOL] = {NULL, cpu_max_pool},
+	[OP_MAX_POOL_BACKWARD] = {NULL, cpu_max_pool_backward},
+	[OP_AVERAGE_POOL] = {NULL, cpu_average_pool},
+	[OP_AVERAGE_POOL_BACKWARD] = {NULL, cpu_average_pool_backward},
+	[OP_GLOBAL_POOL] = {cpu_global_pool_workspace, cpu_global_pool},
+	[OP_GLOBAL_POOL_BACKWARD] = {NULL, cpu_global_pool_backward},
+	[OP_SUBSAMPLE] = {NULL, cpu_subsample},
+	[OP_SUBSAMPLE_BACKWARD] = {NULL, cpu_subsample_backward},
+	[OP_SLICE] = {NULL, cpu_slice},
+	[OP_SLICE_BACKWARD] = {NULL, cpu_slice_backward},
+	[OP_DROPOUT] = {NULL, cpu_dropout},
+	[OP_SCALE] = {NULL, cpu_scale_by},
+	[OP_FILL] = {NULL, cpu_fill},
+	[OP_CROSS_ENTROPY] = {cpu_cross_entropy_workspace, cpu_cross_entropy},
+	[OP_CROSS_ENTROPY_BACKWARD] = {NULL, cpu_cross_entropy_backward},
 };
 
 /* ---- instruction sets ---- */
@@ -201,10 +220,33 @@ static bool can_accumulate(const struct node *node)
 	case OP_UPSAMPLE:
 	case OP_TIMESTEP_EMBEDDING:
 	case OP_MASKED_MSE:
+	case OP_L1:
+	case OP_BATCH_NORM:
+	case OP_MAX_POOL:
+	case OP_SUBSAMPLE:
+	case OP_FILL:
+	case OP_CROSS_ENTROPY:
 		return node->accumulate == 0;
 	default:
 		return true;
 	}
+}
+
+/* Places and classes are integers, all else float32. */
+static enum tensor_type type_of(enum operation operation, int k, bool output)
+{
+	static const struct {
+		enum operation operation;
+		int k;
+		bool output;
+	} integers[] = {{OP_MAX_POOL, 1, true}, {OP_MAX_POOL_BACKWARD, 1, false},
+		{OP_CROSS_ENTROPY, 1, false}, {OP_CROSS_ENTROPY, 3, true},
+		{OP_CROSS_ENTROPY_BACKWARD, 1, false}};
+
+	for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+		if (integers[i].operation == operation && integers[i].k == k && integers[i].output == output)
+			return TENSOR_I32;
+	return TENSOR_F32;
 }
 
 static bool cpu_supports(const struct device *device, const struct call *call)
@@ -214,10 +256,10 @@ static bool cpu_supports(const struct device *device, const struct call *call)
 	if (node->operation >= OP_COUNT || !operations[node->operation].run)
 		return false;
 	for (int i = 0; i < NODE_INPUTS; i++)
-		if (call->in[i] && call->in[i]->type != TENSOR_F32)
+		if (call->in[i] && call->in[i]->type != type_of(node->operation, i, false))
 			return false;
 	for (int i = 0; i < NODE_OUTPUTS; i++)
-		if (call->out[i] && call->out[i]->type != TENSOR_F32)
+		if (call->out[i] && call->out[i]->type != type_of(node->operation, i, true))
 			return false;
 	return known_activation(node) && can_accumulate(node);
 }

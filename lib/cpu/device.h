@@ -130,6 +130,26 @@ CPU_WORKSPACE(cpu_attention_workspace);
 CPU_OPERATION(cpu_attention);
 CPU_WORKSPACE(cpu_attention_backward_workspace);
 CPU_OPERATION(cpu_attention_backward);
+/* batch_norm.c */
+CPU_WORKSPACE(cpu_batch_norm_workspace);
+CPU_OPERATION(cpu_batch_norm);
+CPU_WORKSPACE(cpu_batch_norm_backward_workspace);
+CPU_OPERATION(cpu_batch_norm_backward);
+/* pool.c */
+CPU_OPERATION(cpu_max_pool);
+CPU_OPERATION(cpu_max_pool_backward);
+CPU_OPERATION(cpu_average_pool);
+CPU_OPERATION(cpu_average_pool_backward);
+CPU_WORKSPACE(cpu_global_pool_workspace);
+CPU_OPERATION(cpu_global_pool);
+CPU_OPERATION(cpu_global_pool_backward);
+/* part.c */
+CPU_OPERATION(cpu_subsample);
+CPU_OPERATION(cpu_subsample_backward);
+CPU_OPERATION(cpu_slice);
+CPU_OPERATION(cpu_slice_backward);
+/* dropout.c */
+CPU_OPERATION(cpu_dropout);
 /* pointwise.c */
 CPU_OPERATION(cpu_geglu);
 CPU_OPERATION(cpu_geglu_backward);
@@ -143,6 +163,8 @@ CPU_OPERATION(cpu_channel_sum);
 CPU_OPERATION(cpu_concat);
 CPU_OPERATION(cpu_concat_backward);
 CPU_OPERATION(cpu_timestep_embedding);
+CPU_OPERATION(cpu_scale_by);
+CPU_OPERATION(cpu_fill);
 /* resample.c */
 CPU_OPERATION(cpu_upsample);
 CPU_OPERATION(cpu_upsample_backward);
@@ -150,6 +172,13 @@ CPU_OPERATION(cpu_upsample_backward);
 CPU_WORKSPACE(cpu_masked_mse_workspace);
 CPU_OPERATION(cpu_masked_mse);
 CPU_OPERATION(cpu_masked_mse_backward);
+CPU_WORKSPACE(cpu_l1_workspace);
+CPU_OPERATION(cpu_l1);
+CPU_OPERATION(cpu_l1_backward);
+/* cross_entropy.c */
+CPU_WORKSPACE(cpu_cross_entropy_workspace);
+CPU_OPERATION(cpu_cross_entropy);
+CPU_OPERATION(cpu_cross_entropy_backward);
 /* update.c */
 int cpu_sum_squares(struct device *device, const float *data, size_t count, double *sum);
 int cpu_update(struct device *device, const struct update_call *call);

@@ -30,9 +30,25 @@ struct strip {
 	bool accumulate;
 };
 
-/* Adam's constants of one step. */
+/* Adam's constants of one step; `keep`: what decoupled decay leaves of the value. */
 struct adam_step {
-	float beta1_rest, beta2, beta2_rest, correction2, epsilon, step_size, scale;
+	float beta1_rest, beta2, beta2_rest, correction2, epsilon, step_size, scale, decay, keep;
+};
+
+/* SGD's constants of one step; `fresh`: how much of the gradient the buffer gets (1 - dampening; 1 in the first step). */
+struct sgd_step {
+	float rate, momentum, fresh, decay, scale;
+	bool nesterov;
+};
+
+/* Batch norm in rows [rows, channels], dense, and what stands behind it; z = x * scale + shift (+ residual), through ReLU.
+ * The gradient is masked by y where it is given, else by z. */
+struct batch_rows {
+	const float *x, *residual, *dy, *y;
+	const float *scale, *shift,
+		*middle; /* [channels]; middle: any number near the mean of x, gradient only */
+	int64_t rows, channels;
+	bool relu, add_x, add_residual;
 };
 
 /* Group norm and its gradient in rows [positions, channels], dense. With SiLU, z = x * scale + shift goes through it. */
@@ -72,6 +88,19 @@ struct kernels {
 	void (*norm_gradient)(
 		const struct norm_rows *rows, const float *slope, const float *offset, float *dx);
 
+	void (*batch_norm)(const struct batch_rows *rows, float *y);
+	/* With g = dy through ReLU: sum[c] += g, product[c] += g * (x - middle) */
+	void (*batch_norm_sums)(const struct batch_rows *rows, double *sum, double *product);
+	/* dx (+)= g * scale + x * slope + offset, slope and offset [channels]; dresidual (+)= g; either may be NULL */
+	void (*batch_norm_gradient)(const struct batch_rows *rows, const float *slope, const float *offset,
+		float *dx, float *dresidual);
+	/* Where x is larger than y, or not a number: y = x, place[i] = tap. */
+	void (*pool_largest)(float *y, int32_t *place, const float *x, int32_t tap, int64_t count);
+	/* dx += dy where place is tap */
+	void (*pool_select)(float *dx, const float *dy, const int32_t *place, int32_t tap, int64_t count);
+	/* y += factor * x */
+	void (*add_scaled)(float *y, const float *x, float factor, int64_t count);
+
 	/* Layer norm of rows [rows, columns]; mean and rstd [rows] */
 	void (*layer_norm)(float *y, float *mean, float *rstd, const float *x, const float *gamma,
 		const float *beta, int64_t rows, int64_t columns, double epsilon);
@@ -95,17 +124,23 @@ struct kernels {
 	double (*dot)(const float *a, const float *b, int64_t count);
 
 	double (*sum_squares)(const float *x, int64_t count);
-	/* sum over elements of selected rows of (a - b)^2 in double; mask [rows], selected where not 0 */
+	/* sum over elements of selected rows of (a - b)^2 in double; mask [rows], selected where not 0; NULL: all */
 	double (*masked_squares)(
 		const float *a, const float *b, const float *mask, int64_t rows, int64_t columns);
+	/* sum of |a - b| in double */
+	double (*absolutes)(const float *a, const float *b, int64_t count);
+	/* d (+)= factor, -factor or 0 as a is larger, smaller or neither */
+	void (*signs)(float *d, const float *a, const float *b, int64_t count, float factor, bool accumulate);
 	/* d (+)= mask[r] ? factor * (a - b) : 0 */
 	void (*masked_difference)(float *d, const float *a, const float *b, const float *mask, int64_t rows,
 		int64_t columns, float factor, bool accumulate);
 	void (*adam)(const struct adam_step *step, float *value, const float *gradient, float *moment1,
 		float *moment2, int64_t count);
-	/* momentum may be NULL: value -= rate * scale * gradient */
-	void (*sgd)(float rate, float momentum, float scale, float *value, const float *gradient,
-		float *buffer, int64_t count);
+	/* buffer may be NULL: no momentum */
+	void (*sgd)(const struct sgd_step *step, float *value, const float *gradient, float *buffer,
+		int64_t count);
+	/* to = keep * to + (1 - keep) * from */
+	void (*blend)(float *to, const float *from, float keep, int64_t count);
 };
 
 extern const struct kernels kernels_plain, kernels_avx2, kernels_avx512;

@@ -27,6 +27,8 @@ static const int32_t lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 #include "cpu/kernels_strip.h"
 #include "cpu/kernels_pointwise.h"
 #include "cpu/kernels_norm.h"
+#include "cpu/kernels_batch_norm.h"
+#include "cpu/kernels_pool.h"
 #include "cpu/kernels_attention.h"
 #include "cpu/kernels_update.h"
 #include "cpu/kernels_table.h"

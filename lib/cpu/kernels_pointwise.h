@@ -177,7 +177,7 @@ static double masked_squares(const float *a, const float *b, const float *mask, 
 {
 	double sum = 0;
 	for (int64_t r = 0; r < rows; r++) {
-		if (mask[r] == 0.0f)
+		if (mask && mask[r] == 0.0f)
 			continue;
 		for (int64_t c = r * columns; c < (r + 1) * columns; c++) {
 			double difference = (double)a[c] - b[c];
@@ -191,10 +191,29 @@ static void masked_difference(float *d, const float *a, const float *b, const fl
 	int64_t columns, float factor, bool accumulate)
 {
 	for (int64_t r = 0; r < rows; r++) {
-		bool selected = mask[r] != 0.0f;
+		bool selected = !mask || mask[r] != 0.0f;
 		for (int64_t c = r * columns; c < (r + 1) * columns; c++) {
 			float value = selected ? factor * (a[c] - b[c]) : 0.0f;
 			d[c] = accumulate ? d[c] + value : value;
 		}
+	}
+}
+
+static double absolutes(const float *a, const float *b, int64_t count)
+{
+	double sum = 0;
+	for (int64_t i = 0; i < count; i++)
+		sum += fabs((double)a[i] - b[i]);
+	return sum;
+}
+
+static void signs(float *d, const float *a, const float *b, int64_t count, float factor, bool accumulate)
+{
+	const vector plus = splat(factor), minus = splat(-factor), none = splat(0.0f);
+	for (int64_t i = 0; i < count; i += LANES) {
+		const int64_t some = count - i < LANES ? count - i : LANES;
+		const vector x = load_some(a + i, some), y = load_some(b + i, some);
+		const vector v = choose(x > y, plus, choose(x < y, minus, none));
+		store_some(d + i, accumulate ? load_some(d + i, some) + v : v, some);
 	}
 }

@@ -91,6 +91,38 @@ void cpu_geglu_backward(const struct cpu_device *device, const struct call *call
 		device, TRANSCENDENTAL * (double)call->out[0]->elements, pieces, geglu_backward_piece, &job);
 }
 
+/* ---- factors ---- */
+
+static void scale_by_piece(void *context, int64_t i, int thread)
+{
+	const struct cpu_job *job = context;
+	const struct call *call = job->call;
+	const int64_t first = i * PIECE, some = smaller(PIECE, (int64_t)call->out[0]->elements - first);
+	const float *by = call->in_data[1], *x = (const float *)call->in_data[0] + first;
+	const float factor = (float)(call->node->factor * (by ? *by : 1.0f));
+	float *y = (float *)call->out_data[0] + first;
+	(void)thread;
+	if (accumulates(call, 0))
+		job->device->kernels->add_scaled(y, x, factor, some);
+	else
+		job->device->kernels->scale(y, x, factor, some);
+}
+
+void cpu_scale_by(const struct cpu_device *device, const struct call *call)
+{
+	const int64_t count = (int64_t)call->out[0]->elements;
+	struct cpu_job job = {device, call};
+	cpu_share(device, (double)count, divide_up(count, PIECE), scale_by_piece, &job);
+}
+
+void cpu_fill(const struct cpu_device *device, const struct call *call)
+{
+	float *y = call->out_data[0];
+	(void)device;
+	for (size_t i = 0; i < call->out[0]->elements; i++)
+		y[i] = (float)call->node->value;
+}
+
 /* ---- sums ---- */
 
 static void add_piece(void *context, int64_t i, int thread)

@@ -1,5 +1,7 @@
-/* Optimizer steps (Kingma & Ba 2015; momentum as PyTorch writes it) and the squares of the gradient norm. */
+/* Optimizer steps (Kingma & Ba 2015; Loshchilov & Hutter 2019; momentum as PyTorch writes it), running statistics and
+ * averages, and the squares of the gradient norm. */
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "cpu/device.h"
@@ -42,7 +44,8 @@ int cpu_sum_squares(struct device *device, const float *data, size_t count, doub
 static struct adam_step adam_prepare(const struct update_call *call)
 {
 	const struct optimizer_rule *rule = call->rule;
-	double step = (double)call->scalars->step;
+	const bool decoupled = rule->kind == OPTIMIZER_ADAMW;
+	double step = (double)call->scalars->step, rate = call->scalars->learning_rate;
 	double correction1 = 1 - pow(rule->beta1, step), correction2 = 1 - pow(rule->beta2, step);
 	return (struct adam_step){
 		.beta1_rest = (float)(1 - rule->beta1),
@@ -50,8 +53,23 @@ static struct adam_step adam_prepare(const struct update_call *call)
 		.beta2_rest = (float)(1 - rule->beta2),
 		.correction2 = (float)sqrt(correction2),
 		.epsilon = (float)rule->epsilon,
-		.step_size = (float)(call->scalars->learning_rate / correction1),
+		.step_size = (float)(rate / correction1),
 		.scale = (float)call->scale,
+		.decay = decoupled ? 0 : (float)rule->decay,
+		.keep = decoupled ? (float)(1 - rate * rule->decay) : 1,
+	};
+}
+
+static struct sgd_step sgd_prepare(const struct update_call *call)
+{
+	const struct optimizer_rule *rule = call->rule;
+	return (struct sgd_step){
+		.rate = (float)call->scalars->learning_rate,
+		.momentum = (float)rule->momentum,
+		.fresh = call->scalars->step == 1 ? 1 : (float)(1 - rule->dampening),
+		.decay = (float)rule->decay,
+		.scale = (float)call->scale,
+		.nesterov = rule->nesterov,
 	};
 }
 
@@ -59,6 +77,7 @@ struct update_job {
 	const struct kernels *kernels;
 	const struct update_call *call;
 	struct adam_step adam;
+	struct sgd_step sgd;
 };
 
 static void update_piece(void *context, int64_t i, int thread)
@@ -67,20 +86,34 @@ static void update_piece(void *context, int64_t i, int thread)
 	const struct update_call *call = job->call;
 	const int64_t first = i * PIECE, some = smaller(PIECE, (int64_t)call->count - first);
 	float *value = call->value + first, *moment1 = call->moment1 ? call->moment1 + first : NULL;
+	float *average = call->average ? call->average + first : NULL;
 	const float *gradient = call->gradient + first;
 	(void)thread;
-	if (call->rule->kind == OPTIMIZER_ADAM)
+	if (average && call->scalars->step == 1)
+		memcpy(average, value, (size_t)some * sizeof *average);
+	switch (call->rule->kind) {
+	case OPTIMIZER_SGD:
+		job->kernels->sgd(&job->sgd, value, gradient, moment1, some);
+		break;
+	case OPTIMIZER_ADAM:
+	case OPTIMIZER_ADAMW:
 		job->kernels->adam(&job->adam, value, gradient, moment1, call->moment2 + first, some);
-	else
-		job->kernels->sgd((float)call->scalars->learning_rate, (float)call->rule->momentum,
-			(float)call->scale, value, gradient, moment1, some);
+		break;
+	case OPTIMIZER_STATISTIC:
+		job->kernels->blend(value, gradient, (float)(1 - call->rule->momentum), some);
+		break;
+	}
+	if (average)
+		job->kernels->blend(average, value, (float)call->rule->average, some);
 }
 
 int cpu_update(struct device *device, const struct update_call *call)
 {
 	const struct cpu_device *cpu = cpu_device(device);
 	struct update_job job = {.kernels = cpu->kernels, .call = call};
-	if (call->rule->kind == OPTIMIZER_ADAM)
+	if (call->rule->kind == OPTIMIZER_SGD)
+		job.sgd = sgd_prepare(call);
+	else if (call->rule->kind != OPTIMIZER_STATISTIC)
 		job.adam = adam_prepare(call);
 	cpu_share(cpu, 4.0 * (double)call->count, divide_up((int64_t)call->count, PIECE), update_piece, &job);
 	return STATUS_OK;

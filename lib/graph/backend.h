@@ -11,6 +11,7 @@ struct call {
 	const struct tensor *in[NODE_INPUTS], *out[NODE_OUTPUTS]; /* shapes; NULL: absent */
 	void *in_data[NODE_INPUTS], *out_data[NODE_OUTPUTS];      /* NULL while preparing */
 	void *workspace;                                          /* node->workspace bytes, 64-byte aligned */
+	const struct step_scalars *scalars;                       /* of the run; NULL while preparing */
 };
 
 struct device_settings {
@@ -20,7 +21,7 @@ struct device_settings {
 
 /* One parameter's slots for the optimizer bodies; `scale` multiplies the gradient (clipping). */
 struct update_call {
-	float *value, *gradient, *moment1, *moment2;
+	float *value, *gradient, *moment1, *moment2, *average;
 	size_t count;
 	const struct optimizer_rule *rule;
 	const struct step_scalars *scalars;

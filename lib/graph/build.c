@@ -1,14 +1,14 @@
 /* The operations as builder functions: shape rules, parameters, one node each. */
 #include <math.h>
 #include <stdio.h>
-#include "graph/internal.h"
+#include "graph/build.h"
 
-static int64_t channels_of(const struct graph *graph, int x)
+int64_t graph_channels(const struct graph *graph, int x)
 {
 	return graph_dim(graph, x, graph_dims(graph, x) - 1);
 }
 
-static bool same_shape(const struct graph *graph, int a, int b)
+bool graph_same_shape(const struct graph *graph, int a, int b)
 {
 	const struct tensor *s = &graph->tensors[a], *t = &graph->tensors[b];
 
@@ -21,8 +21,7 @@ static bool same_shape(const struct graph *graph, int a, int b)
 	return true;
 }
 
-/* "8x12x16x4", for messages. */
-static const char *shape_text(const struct graph *graph, int x, char buffer[128])
+const char *graph_shape_text(const struct graph *graph, int x, char buffer[128])
 {
 	const struct tensor *tensor = &graph->tensors[x];
 	int length = 0;
@@ -33,15 +32,20 @@ static const char *shape_text(const struct graph *graph, int x, char buffer[128]
 	return buffer;
 }
 
-static int fail_shapes(struct graph *graph, const char *what, int a, int b)
+int graph_fail_shapes(struct graph *graph, const char *what, int a, int b)
 {
 	char text_a[128], text_b[128];
 
-	return graph_fail(graph, "%s: shapes %s and %s do not fit", what, shape_text(graph, a, text_a),
-		shape_text(graph, b, text_b));
+	return graph_fail(graph, "%s: shapes %s and %s do not fit", what, graph_shape_text(graph, a, text_a),
+		graph_shape_text(graph, b, text_b));
 }
 
-static bool is_float(struct graph *graph, const char *what, int x)
+int64_t graph_positions(const struct graph *graph, int x)
+{
+	return (int64_t)graph_elements(graph, x) / graph_dim(graph, x, 0) / graph_channels(graph, x);
+}
+
+bool graph_is_float(struct graph *graph, const char *what, int x)
 {
 	if (graph->tensors[x].type == TENSOR_F32)
 		return true;
@@ -49,8 +53,18 @@ static bool is_float(struct graph *graph, const char *what, int x)
 	return false;
 }
 
-/* A node with one new output of the given shape. */
-static int add_operation(
+bool graph_floats(struct graph *graph, const char *what, const int *tensors, int count)
+{
+	if (!graph_usable(graph, tensors, count))
+		return false;
+	for (int i = 0; i < count; i++) {
+		if (!graph_is_float(graph, what, tensors[i]))
+			return false;
+	}
+	return true;
+}
+
+int graph_add_operation(
 	struct graph *graph, enum operation operation, const char *name, int dims, const int64_t *dim)
 {
 	struct node *node = graph_add_node(graph, operation, name);
@@ -61,14 +75,44 @@ static int add_operation(
 	return y;
 }
 
-static int add_operation_like(struct graph *graph, enum operation operation, const char *name, int like)
+int graph_add_operation_like(struct graph *graph, enum operation operation, const char *name, int like)
 {
 	struct tensor shape = graph->tensors[like];
 
-	return add_operation(graph, operation, name, shape.dims, shape.dim);
+	return graph_add_operation(graph, operation, name, shape.dims, shape.dim);
 }
 
-static struct node *last_node(struct graph *graph)
+int graph_add_call(struct graph *graph, enum operation operation, const char *name, const int *in, int count,
+	int dims, const int64_t *dim)
+{
+	int y = graph_add_operation(graph, operation, name, dims, dim);
+
+	for (int k = 0; k < count && y >= 0; k++)
+		graph_last_node(graph)->in[k] = in[k];
+	return y;
+}
+
+int graph_add_call_like(
+	struct graph *graph, enum operation operation, const char *name, const int *in, int count, int like)
+{
+	struct tensor shape = graph->tensors[like];
+
+	return graph_add_call(graph, operation, name, in, count, shape.dims, shape.dim);
+}
+
+int graph_add_result(struct graph *graph, int k, enum tensor_type type, int dims, const int64_t *dim)
+{
+	int added = graph->status ? -1 : graph_add_tensor(graph, TENSOR_ACTIVATION, dims, dim, NULL);
+
+	if (added < 0)
+		return -1;
+	graph->tensors[added].type = type;
+	graph->tensors[added].bytes = graph->tensors[added].elements * tensor_type_size(type);
+	graph_last_node(graph)->out[k] = added;
+	return added;
+}
+
+struct node *graph_last_node(struct graph *graph)
 {
 	return &graph->nodes[graph->node_count - 1];
 }
@@ -89,17 +133,17 @@ static int check_convolution(struct graph *graph, int x, const char *name, const
 
 	if (dims != 4 && dims != 5)
 		return graph_fail(graph, "%s: a convolution takes [N,H,W,C] or [N,D,H,W,C], not %s", name,
-			shape_text(graph, x, text));
-	if (c->out <= 0 || c->groups <= 0 || c->out % c->groups || channels_of(graph, x) % c->groups)
+			graph_shape_text(graph, x, text));
+	if (c->out <= 0 || c->groups <= 0 || c->out % c->groups || graph_channels(graph, x) % c->groups)
 		return graph_fail(graph, "%s: %lld channels in, %d out and %d groups do not fit", name,
-			(long long)channels_of(graph, x), c->out, c->groups);
+			(long long)graph_channels(graph, x), c->out, c->groups);
 	for (int axis = 0; axis < dims - 2; axis++) {
 		if (c->kernel[axis] <= 0 || c->stride[axis] <= 0 || c->pad_before[axis] < 0 ||
 			c->pad_after[axis] < 0)
 			return graph_fail(graph, "%s: impossible kernel, stride or padding", name);
 		if (convolved(graph, x, axis, c) <= 0)
 			return graph_fail(graph, "%s: the kernel is larger than the padded input %s", name,
-				shape_text(graph, x, text));
+				graph_shape_text(graph, x, text));
 	}
 	return 0;
 }
@@ -111,7 +155,7 @@ static void convolution_shapes(
 	int dims = graph_dims(graph, x);
 
 	weight[0] = c->out;
-	weight[1] = channels_of(graph, x) / c->groups;
+	weight[1] = graph_channels(graph, x) / c->groups;
 	y[0] = graph_dim(graph, x, 0);
 	y[dims - 1] = c->out;
 	for (int axis = 0; axis < dims - 2; axis++) {
@@ -125,7 +169,7 @@ int graph_convolution(struct graph *graph, int x, const char *name, struct convo
 	int dims, weight, bias = -1, y;
 	int64_t weight_dim[TENSOR_DIMS], y_dim[TENSOR_DIMS], terms = 1;
 
-	if (!graph_usable(graph, &x, 1) || !is_float(graph, name, x))
+	if (!graph_usable(graph, &x, 1) || !graph_is_float(graph, name, x))
 		return -1;
 	c.groups = c.groups ? c.groups : 1;
 	for (int axis = 0; axis < 3; axis++)
@@ -141,13 +185,13 @@ int graph_convolution(struct graph *graph, int x, const char *name, struct convo
 	if (c.bias)
 		bias = graph_add_parameter(graph, name, ".bias", 1, (int64_t[]){c.out}, LAYOUT_PLAIN,
 			INITIAL_UNIFORM, 1 / sqrt((double)terms));
-	y = add_operation(graph, OP_CONVOLUTION, name, dims, y_dim);
+	y = graph_add_operation(graph, OP_CONVOLUTION, name, dims, y_dim);
 	if (y < 0)
 		return -1;
-	last_node(graph)->in[0] = x;
-	last_node(graph)->in[1] = weight;
-	last_node(graph)->in[2] = bias;
-	last_node(graph)->convolution = c;
+	graph_last_node(graph)->in[0] = x;
+	graph_last_node(graph)->in[1] = weight;
+	graph_last_node(graph)->in[2] = bias;
+	graph_last_node(graph)->convolution = c;
 	return y;
 }
 
@@ -158,7 +202,7 @@ int graph_linear(struct graph *graph, int x, const char *name, int out, bool wit
 	int weight, bias = -1, y;
 	double scale;
 
-	if (!graph_usable(graph, &x, 1) || !is_float(graph, name, x))
+	if (!graph_usable(graph, &x, 1) || !graph_is_float(graph, name, x))
 		return -1;
 	if (out <= 0)
 		return graph_fail(graph, "%s: %d outputs", name, out);
@@ -171,72 +215,12 @@ int graph_linear(struct graph *graph, int x, const char *name, int out, bool wit
 		bias = graph_add_parameter(
 			graph, name, ".bias", 1, (int64_t[]){out}, LAYOUT_PLAIN, INITIAL_UNIFORM, scale);
 	shape.dim[shape.dims - 1] = out;
-	y = add_operation(graph, OP_LINEAR, name, shape.dims, shape.dim);
+	y = graph_add_operation(graph, OP_LINEAR, name, shape.dims, shape.dim);
 	if (y < 0)
 		return -1;
-	last_node(graph)->in[0] = x;
-	last_node(graph)->in[1] = weight;
-	last_node(graph)->in[2] = bias;
-	return y;
-}
-
-/* ---- normalisation ---- */
-
-/* y with two saved statistics; parameters NAME.weight and NAME.bias over the last dimension. */
-static int add_norm(struct graph *graph, enum operation operation, int x, const char *name,
-	int statistics_dims, const int64_t *statistics)
-{
-	int64_t channels = channels_of(graph, x);
-	int gamma, beta, y, mean, rstd;
-
-	gamma = graph_add_parameter(graph, name, ".weight", 1, &channels, LAYOUT_PLAIN, INITIAL_ONE, 0);
-	beta = graph_add_parameter(graph, name, ".bias", 1, &channels, LAYOUT_PLAIN, INITIAL_ZERO, 0);
-	y = add_operation_like(graph, operation, name, x);
-	mean = y < 0 ? -1 : graph_add_tensor(graph, TENSOR_ACTIVATION, statistics_dims, statistics, NULL);
-	rstd = mean < 0 ? -1 : graph_add_tensor(graph, TENSOR_ACTIVATION, statistics_dims, statistics, NULL);
-	if (rstd < 0)
-		return -1;
-	last_node(graph)->in[0] = x;
-	last_node(graph)->in[1] = gamma;
-	last_node(graph)->in[2] = beta;
-	last_node(graph)->out[1] = mean;
-	last_node(graph)->out[2] = rstd;
-	return y;
-}
-
-int graph_group_norm(
-	struct graph *graph, int x, const char *name, int groups, double epsilon, enum activation activation)
-{
-	int y;
-
-	if (!graph_usable(graph, &x, 1) || !is_float(graph, name, x))
-		return -1;
-	if (groups <= 0 || channels_of(graph, x) % groups)
-		return graph_fail(graph, "%s: %lld channels are not divisible by %d groups", name,
-			(long long)channels_of(graph, x), groups);
-	if (activation != ACTIVATION_NONE && activation != ACTIVATION_SILU)
-		return graph_fail(graph, "%s: group norm goes with no activation or SiLU", name);
-	y = add_norm(graph, OP_GROUP_NORM, x, name, 2, (int64_t[]){graph_dim(graph, x, 0), groups});
-	if (y < 0)
-		return -1;
-	last_node(graph)->norm.groups = groups;
-	last_node(graph)->norm.epsilon = epsilon;
-	last_node(graph)->norm.activation = activation;
-	return y;
-}
-
-int graph_layer_norm(struct graph *graph, int x, const char *name, double epsilon)
-{
-	int64_t rows;
-	int y;
-
-	if (!graph_usable(graph, &x, 1) || !is_float(graph, name, x))
-		return -1;
-	rows = (int64_t)graph_elements(graph, x) / channels_of(graph, x);
-	y = add_norm(graph, OP_LAYER_NORM, x, name, 1, &rows);
-	if (y < 0)
-		return -1;
-	last_node(graph)->norm.epsilon = epsilon;
+	graph_last_node(graph)->in[0] = x;
+	graph_last_node(graph)->in[1] = weight;
+	graph_last_node(graph)->in[2] = bias;
 	return y;
 }
 
@@ -246,28 +230,28 @@ int graph_attention(struct graph *graph, int q, int k, int v, int heads)
 {
 	int y, lse;
 
-	if (!graph_usable(graph, (int[]){q, k, v}, 3) || !is_float(graph, "attention", q))
+	if (!graph_usable(graph, (int[]){q, k, v}, 3) || !graph_is_float(graph, "attention", q))
 		return -1;
 	if (graph_dims(graph, q) != 3 || graph_dims(graph, k) != 3 ||
 		graph_dim(graph, q, 0) != graph_dim(graph, k, 0) ||
 		graph_dim(graph, q, 2) != graph_dim(graph, k, 2))
-		return fail_shapes(graph, "attention", q, k);
-	if (!same_shape(graph, k, v))
-		return fail_shapes(graph, "attention", k, v);
-	if (heads <= 0 || channels_of(graph, q) % heads)
+		return graph_fail_shapes(graph, "attention", q, k);
+	if (!graph_same_shape(graph, k, v))
+		return graph_fail_shapes(graph, "attention", k, v);
+	if (heads <= 0 || graph_channels(graph, q) % heads)
 		return graph_fail(graph, "attention: %lld channels are not divisible by %d heads",
-			(long long)channels_of(graph, q), heads);
-	y = add_operation_like(graph, OP_ATTENTION, "attention", q);
+			(long long)graph_channels(graph, q), heads);
+	y = graph_add_operation_like(graph, OP_ATTENTION, "attention", q);
 	lse = y < 0 ? -1
 		    : graph_add_tensor(graph, TENSOR_ACTIVATION, 3,
 			      (int64_t[]){graph_dim(graph, q, 0), heads, graph_dim(graph, q, 1)}, NULL);
 	if (lse < 0)
 		return -1;
-	last_node(graph)->in[0] = q;
-	last_node(graph)->in[1] = k;
-	last_node(graph)->in[2] = v;
-	last_node(graph)->out[1] = lse;
-	last_node(graph)->attention.heads = heads;
+	graph_last_node(graph)->in[0] = q;
+	graph_last_node(graph)->in[1] = k;
+	graph_last_node(graph)->in[2] = v;
+	graph_last_node(graph)->out[1] = lse;
+	graph_last_node(graph)->attention.heads = heads;
 	return y;
 }
 
@@ -276,16 +260,16 @@ int graph_geglu(struct graph *graph, int x)
 	struct tensor shape;
 	int y;
 
-	if (!graph_usable(graph, &x, 1) || !is_float(graph, "geglu", x))
+	if (!graph_usable(graph, &x, 1) || !graph_is_float(graph, "geglu", x))
 		return -1;
 	shape = graph->tensors[x];
 	if (shape.dim[shape.dims - 1] % 2)
 		return graph_fail(
 			graph, "geglu: %lld channels are odd", (long long)shape.dim[shape.dims - 1]);
 	shape.dim[shape.dims - 1] /= 2;
-	y = add_operation(graph, OP_GEGLU, "geglu", shape.dims, shape.dim);
+	y = graph_add_operation(graph, OP_GEGLU, "geglu", shape.dims, shape.dim);
 	if (y >= 0)
-		last_node(graph)->in[0] = x;
+		graph_last_node(graph)->in[0] = x;
 	return y;
 }
 
@@ -293,15 +277,15 @@ int graph_activation(struct graph *graph, int x, enum activation activation)
 {
 	int y;
 
-	if (!graph_usable(graph, &x, 1) || !is_float(graph, "activation", x))
+	if (!graph_usable(graph, &x, 1) || !graph_is_float(graph, "activation", x))
 		return -1;
 	if (activation == ACTIVATION_NONE)
 		return x;
-	y = add_operation_like(graph, OP_ACTIVATION, "activation", x);
+	y = graph_add_operation_like(graph, OP_ACTIVATION, "activation", x);
 	if (y < 0)
 		return -1;
-	last_node(graph)->in[0] = x;
-	last_node(graph)->activation = activation;
+	graph_last_node(graph)->in[0] = x;
+	graph_last_node(graph)->activation = activation;
 	return y;
 }
 
@@ -311,49 +295,49 @@ static int add_pair(struct graph *graph, int y, int a, int b)
 {
 	if (y < 0)
 		return -1;
-	last_node(graph)->in[0] = a;
-	last_node(graph)->in[1] = b;
+	graph_last_node(graph)->in[0] = a;
+	graph_last_node(graph)->in[1] = b;
 	return y;
 }
 
 int graph_add(struct graph *graph, int a, int b)
 {
-	if (!graph_usable(graph, (int[]){a, b}, 2) || !is_float(graph, "add", a) ||
-		!is_float(graph, "add", b))
+	if (!graph_usable(graph, (int[]){a, b}, 2) || !graph_is_float(graph, "add", a) ||
+		!graph_is_float(graph, "add", b))
 		return -1;
-	if (!same_shape(graph, a, b))
-		return fail_shapes(graph, "add", a, b);
-	return add_pair(graph, add_operation_like(graph, OP_ADD, "add", a), a, b);
+	if (!graph_same_shape(graph, a, b))
+		return graph_fail_shapes(graph, "add", a, b);
+	return add_pair(graph, graph_add_operation_like(graph, OP_ADD, "add", a), a, b);
 }
 
 int graph_add_channels(struct graph *graph, int x, int v)
 {
-	if (!graph_usable(graph, (int[]){x, v}, 2) || !is_float(graph, "add-channels", x) ||
-		!is_float(graph, "add-channels", v))
+	if (!graph_usable(graph, (int[]){x, v}, 2) || !graph_is_float(graph, "add-channels", x) ||
+		!graph_is_float(graph, "add-channels", v))
 		return -1;
 	if (graph_dims(graph, v) != 2 || graph_dims(graph, x) < 2 ||
 		graph_dim(graph, v, 0) != graph_dim(graph, x, 0) ||
-		channels_of(graph, v) != channels_of(graph, x))
-		return fail_shapes(graph, "add-channels", x, v);
-	return add_pair(graph, add_operation_like(graph, OP_ADD_CHANNELS, "add-channels", x), x, v);
+		graph_channels(graph, v) != graph_channels(graph, x))
+		return graph_fail_shapes(graph, "add-channels", x, v);
+	return add_pair(graph, graph_add_operation_like(graph, OP_ADD_CHANNELS, "add-channels", x), x, v);
 }
 
 int graph_concat(struct graph *graph, int a, int b)
 {
 	struct tensor shape;
 
-	if (!graph_usable(graph, (int[]){a, b}, 2) || !is_float(graph, "concat", a) ||
-		!is_float(graph, "concat", b))
+	if (!graph_usable(graph, (int[]){a, b}, 2) || !graph_is_float(graph, "concat", a) ||
+		!graph_is_float(graph, "concat", b))
 		return -1;
 	shape = graph->tensors[a];
 	if (graph_dims(graph, b) != shape.dims)
-		return fail_shapes(graph, "concat", a, b);
+		return graph_fail_shapes(graph, "concat", a, b);
 	for (int i = 0; i < shape.dims - 1; i++) {
 		if (graph_dim(graph, b, i) != shape.dim[i])
-			return fail_shapes(graph, "concat", a, b);
+			return graph_fail_shapes(graph, "concat", a, b);
 	}
-	shape.dim[shape.dims - 1] += channels_of(graph, b);
-	return add_pair(graph, add_operation(graph, OP_CONCAT, "concat", shape.dims, shape.dim), a, b);
+	shape.dim[shape.dims - 1] += graph_channels(graph, b);
+	return add_pair(graph, graph_add_operation(graph, OP_CONCAT, "concat", shape.dims, shape.dim), a, b);
 }
 
 int graph_upsample(struct graph *graph, int x, int64_t height, int64_t width)
@@ -361,15 +345,15 @@ int graph_upsample(struct graph *graph, int x, int64_t height, int64_t width)
 	char text[128];
 	int y;
 
-	if (!graph_usable(graph, &x, 1) || !is_float(graph, "upsample", x))
+	if (!graph_usable(graph, &x, 1) || !graph_is_float(graph, "upsample", x))
 		return -1;
 	if (graph_dims(graph, x) != 4 || height < graph_dim(graph, x, 1) || width < graph_dim(graph, x, 2))
 		return graph_fail(graph, "upsample: %s to %lld rows and %lld columns",
-			shape_text(graph, x, text), (long long)height, (long long)width);
-	y = add_operation(graph, OP_UPSAMPLE, "upsample", 4,
-		(int64_t[]){graph_dim(graph, x, 0), height, width, channels_of(graph, x)});
+			graph_shape_text(graph, x, text), (long long)height, (long long)width);
+	y = graph_add_operation(graph, OP_UPSAMPLE, "upsample", 4,
+		(int64_t[]){graph_dim(graph, x, 0), height, width, graph_channels(graph, x)});
 	if (y >= 0)
-		last_node(graph)->in[0] = x;
+		graph_last_node(graph)->in[0] = x;
 	return y;
 }
 
@@ -385,54 +369,41 @@ int graph_reshape(struct graph *graph, int x, int dims, const int64_t *dim)
 		return -1;
 	if (graph->tensors[y].elements != graph->tensors[x].elements)
 		return graph_fail(graph, "reshape: %s has not as many elements as asked for",
-			shape_text(graph, x, text));
+			graph_shape_text(graph, x, text));
 	graph->tensors[y].alias = x;
 	graph->tensors[y].type = graph->tensors[x].type;
 	graph->tensors[y].parameter = graph->tensors[x].parameter;
 	return y;
 }
 
-/* ---- the ends ---- */
-
-int graph_masked_mse(struct graph *graph, int prediction, int target, int mask)
-{
-	struct tensor shape;
-	int loss, count;
-
-	if (!graph_usable(graph, (int[]){prediction, target, mask}, 3) ||
-		!is_float(graph, "masked-mse", prediction))
-		return -1;
-	if (!same_shape(graph, prediction, target))
-		return fail_shapes(graph, "masked-mse", prediction, target);
-	shape = graph->tensors[mask];
-	if (shape.dims != graph_dims(graph, prediction) - 1)
-		return fail_shapes(graph, "masked-mse", prediction, mask);
-	for (int i = 0; i < shape.dims; i++) {
-		if (shape.dim[i] != graph_dim(graph, prediction, i))
-			return fail_shapes(graph, "masked-mse", prediction, mask);
-	}
-	loss = add_operation(graph, OP_MASKED_MSE, "masked-mse", 1, (int64_t[]){1});
-	count = loss < 0 ? -1 : graph_add_tensor(graph, TENSOR_ACTIVATION, 1, (int64_t[]){1}, NULL);
-	if (count < 0)
-		return -1;
-	last_node(graph)->in[0] = prediction;
-	last_node(graph)->in[1] = target;
-	last_node(graph)->in[2] = mask;
-	last_node(graph)->out[1] = count;
-	return loss;
-}
-
 int graph_timestep_embedding(struct graph *graph, int t, int width)
 {
 	int y;
 
-	if (!graph_usable(graph, &t, 1) || !is_float(graph, "timestep-embedding", t))
+	if (!graph_usable(graph, &t, 1) || !graph_is_float(graph, "timestep-embedding", t))
 		return -1;
 	if (graph_dims(graph, t) != 1 || width <= 0 || width % 2)
 		return graph_fail(graph, "timestep-embedding: takes [N] and an even width, not %d", width);
-	y = add_operation(graph, OP_TIMESTEP_EMBEDDING, "timestep-embedding", 2,
+	y = graph_add_operation(graph, OP_TIMESTEP_EMBEDDING, "timestep-embedding", 2,
 		(int64_t[]){graph_dim(graph, t, 0), width});
 	if (y >= 0)
-		last_node(graph)->in[0] = t;
+		graph_last_node(graph)->in[0] = t;
+	return y;
+}
+
+int graph_dropout(struct graph *graph, int x, const char *name, double probability)
+{
+	int y;
+
+	if (!graph_floats(graph, name, &x, 1))
+		return -1;
+	if (!(probability >= 0 && probability < 1))
+		return graph_fail(graph, "%s: a probability of %g to drop", name, probability);
+	if (!graph->training || probability == 0)
+		return x;
+	y = graph_add_call_like(graph, OP_DROPOUT, name, &x, 1, x);
+	if (y < 0)
+		return -1;
+	graph_last_node(graph)->probability = probability;
 	return y;
 }

@@ -10,18 +10,27 @@ static double per_element(enum operation operation)
 	case OP_ADD_CHANNELS:
 	case OP_CHANNEL_SUM:
 	case OP_UPSAMPLE_BACKWARD:
+	case OP_GLOBAL_POOL:
+	case OP_SCALE:
 		return 1;
 	case OP_MASKED_MSE:
 	case OP_MASKED_MSE_BACKWARD:
+	case OP_L1:
+	case OP_L1_BACKWARD:
+	case OP_CROSS_ENTROPY:
+	case OP_CROSS_ENTROPY_BACKWARD:
 	case OP_ACTIVATION:
 		return 4;
 	case OP_LAYER_NORM:
 	case OP_ACTIVATION_BACKWARD:
 	case OP_GEGLU:
+	case OP_BATCH_NORM:
 		return 8;
 	case OP_GROUP_NORM:
 	case OP_LAYER_NORM_BACKWARD:
 	case OP_GEGLU_BACKWARD:
+	case OP_BATCH_NORM_BACKWARD:
+	case OP_DROPOUT:
 		return 12;
 	case OP_GROUP_NORM_BACKWARD:
 		return 20;
@@ -55,6 +64,16 @@ static double product_flops(const struct graph *graph, int y, int weight)
 	return 2 * rows * elements(graph, weight);
 }
 
+/* An addition or comparison for each place of the window, in the larger grid's or the smaller one's elements. */
+static double pool_flops(const struct graph *graph, const struct node *node, int small)
+{
+	double places = 1;
+
+	for (int axis = 0; axis < graph->tensors[small].dims - 2; axis++)
+		places *= node->pool.kernel[axis];
+	return places * elements(graph, small);
+}
+
 static double node_flops(const struct graph *graph, const struct node *node)
 {
 	const struct tensor *q = node->in[0] < 0 ? NULL : &graph->tensors[node->in[0]];
@@ -73,6 +92,12 @@ static double node_flops(const struct graph *graph, const struct node *node)
 		return 4 * (double)q->elements * (double)graph->tensors[node->in[1]].dim[1];
 	case OP_ATTENTION_BACKWARD: /* five, the scores being computed again */
 		return 10 * (double)q->elements * (double)graph->tensors[node->in[1]].dim[1];
+	case OP_MAX_POOL:
+	case OP_AVERAGE_POOL:
+		return pool_flops(graph, node, node->out[0]);
+	case OP_MAX_POOL_BACKWARD:
+	case OP_AVERAGE_POOL_BACKWARD:
+		return pool_flops(graph, node, node->in[0]);
 	default:
 		return per_element(node->operation) * largest(graph, node);
 	}

@@ -6,28 +6,19 @@
  * gradients as nodes. An operand of an addition that is used nowhere else shares the gradient of the sum.
  */
 #include <stdlib.h>
+#include <string.h>
 #include "base/error.h"
 #include "base/memory.h"
-#include "graph/internal.h"
-
-struct derivation {
-	struct graph *graph;
-	bool *needs;    /* by root: a gradient is wanted */
-	bool *reached;  /* by root: the loss depends on it */
-	int *uses;      /* by root: contributions to its gradient */
-	int *gradient;  /* by root: tensor that holds it, -1 before the first contribution */
-	size_t tensors; /* sizes of the arrays above: tensors of the forward pass */
-};
+#include "graph/derive.h"
 
 /* ---- where gradients go ---- */
 
-static bool wanted(const struct derivation *d, int tensor)
+bool derive_wanted(const struct derivation *d, int tensor)
 {
 	return tensor >= 0 && d->needs[graph_root(d->graph, tensor)];
 }
 
-/* Gradient of a forward tensor in its own shape; -1 when the loss does not depend on it. */
-static int gradient_of(struct derivation *d, int tensor)
+int derive_gradient(struct derivation *d, int tensor)
 {
 	int root = graph_root(d->graph, tensor);
 
@@ -46,7 +37,7 @@ static int contribution(struct derivation *d, int tensor, bool *add)
 		return graph_add_like(graph, TENSOR_GRADIENT, tensor);
 	if (d->gradient[root] >= 0) {
 		*add = true;
-		return gradient_of(d, tensor);
+		return derive_gradient(d, tensor);
 	}
 	if (graph->tensors[root].kind == TENSOR_PARAMETER) {
 		d->gradient[root] = graph_add_like(graph, TENSOR_PARAMETER_GRADIENT, root);
@@ -55,39 +46,31 @@ static int contribution(struct derivation *d, int tensor, bool *add)
 	} else {
 		d->gradient[root] = graph_add_like(graph, TENSOR_GRADIENT, root);
 	}
-	return d->gradient[root] < 0 ? -1 : gradient_of(d, tensor);
+	return d->gradient[root] < 0 ? -1 : derive_gradient(d, tensor);
 }
 
-/* A backward node named after the forward one. */
-static struct node *add_backward(struct derivation *d, enum operation operation, size_t forward)
+struct node *derive_node(struct derivation *d, enum operation operation, size_t forward)
 {
-	struct node *node = graph_add_node(d->graph, operation, d->graph->nodes[forward].name);
+	struct node *node = graph_add_node(d->graph, operation, NULL), empty;
 	const struct node *from = &d->graph->nodes[forward];
 
 	if (!node)
 		return NULL;
-	switch (from->operation) {
-	case OP_CONVOLUTION:
-		node->convolution = from->convolution;
-		break;
-	case OP_GROUP_NORM:
-	case OP_LAYER_NORM:
-		node->norm = from->norm;
-		break;
-	case OP_ATTENTION:
-		node->attention = from->attention;
-		break;
-	case OP_ACTIVATION:
-		node->activation = from->activation;
-		break;
-	default:
-		break;
+	empty = *node;
+	*node = *from;
+	node->operation = operation;
+	memcpy(node->in, empty.in, sizeof(node->in));
+	memcpy(node->out, empty.out, sizeof(node->out));
+	node->name = memory_text(from->name);
+	free(empty.name);
+	if (!node->name) {
+		graph_fail(d->graph, "no memory for the backward pass");
+		return NULL;
 	}
 	return node;
 }
 
-/* Output k of the node is the gradient of `tensor`. */
-static void set_output(struct derivation *d, struct node *node, int k, int tensor)
+void derive_output(struct derivation *d, struct node *node, int k, int tensor)
 {
 	bool add;
 
@@ -96,141 +79,42 @@ static void set_output(struct derivation *d, struct node *node, int k, int tenso
 		node->accumulate |= 1u << k;
 }
 
-/* ---- rules: node `i`, gradient `dy` of its first output ---- */
-
-static void derive_product(struct derivation *d, size_t i, int dy, enum operation weight, enum operation data)
-{
-	struct node forward = d->graph->nodes[i];
-	struct node *node;
-
-	if (wanted(d, forward.in[1]) || wanted(d, forward.in[2])) {
-		node = add_backward(d, weight, i);
-		if (!node)
-			return;
-		node->in[0] = forward.in[0];
-		node->in[1] = dy;
-		set_output(d, node, 0, forward.in[1]);
-		if (wanted(d, forward.in[2]))
-			set_output(d, node, 1, forward.in[2]);
-	}
-	if (wanted(d, forward.in[0])) {
-		node = add_backward(d, data, i);
-		if (!node)
-			return;
-		node->in[0] = dy;
-		node->in[1] = forward.in[1];
-		set_output(d, node, 0, forward.in[0]);
-	}
-}
-
-static void derive_convolution(struct derivation *d, size_t i, int dy)
-{
-	derive_product(d, i, dy, OP_CONVOLUTION_WEIGHT, OP_CONVOLUTION_DATA);
-}
-
-static void derive_linear(struct derivation *d, size_t i, int dy)
-{
-	derive_product(d, i, dy, OP_LINEAR_WEIGHT, OP_LINEAR_DATA);
-}
-
-static void derive_group_norm(struct derivation *d, size_t i, int dy)
-{
-	struct node forward = d->graph->nodes[i];
-	struct node *node = add_backward(d, OP_GROUP_NORM_BACKWARD, i);
-
-	if (!node)
-		return;
-	for (int k = 0; k < 3; k++)
-		node->in[k] = forward.in[k];
-	node->in[3] = forward.out[1];
-	node->in[4] = forward.out[2];
-	node->in[5] = dy;
-	for (int k = 0; k < 3; k++)
-		set_output(d, node, k, forward.in[k]);
-}
-
-static void derive_layer_norm(struct derivation *d, size_t i, int dy)
-{
-	struct node forward = d->graph->nodes[i];
-	struct node *node = add_backward(d, OP_LAYER_NORM_BACKWARD, i);
-
-	if (!node)
-		return;
-	node->in[0] = forward.in[0];
-	node->in[1] = forward.in[1];
-	node->in[2] = forward.out[1];
-	node->in[3] = forward.out[2];
-	node->in[4] = dy;
-	for (int k = 0; k < 3; k++)
-		set_output(d, node, k, forward.in[k]);
-}
-
-static bool is_earlier_input(const struct derivation *d, const struct node *node, int k)
+static bool is_earlier(const struct derivation *d, const int *to, int k)
 {
 	for (int j = 0; j < k; j++) {
-		if (graph_root(d->graph, node->in[j]) == graph_root(d->graph, node->in[k]))
+		if (to[j] >= 0 && graph_root(d->graph, to[j]) == graph_root(d->graph, to[k]))
 			return true;
 	}
 	return false;
 }
 
-static void derive_attention(struct derivation *d, size_t i, int dy)
+/* One body cannot add to what it writes: a tensor's second part is scratch, added by a node behind. */
+void derive_outputs(struct derivation *d, size_t i, const int *to, int count)
 {
-	struct node forward = d->graph->nodes[i], backward;
-	struct node *node = add_backward(d, OP_ATTENTION_BACKWARD, i);
+	struct node *node = d->graph->status ? NULL : &d->graph->nodes[d->graph->node_count - 1];
+	int part[NODE_OUTPUTS];
 
-	if (!node)
-		return;
-	for (int k = 0; k < 3; k++)
-		node->in[k] = forward.in[k];
-	node->in[3] = forward.out[0];
-	node->in[4] = forward.out[1];
-	node->in[5] = dy;
-	for (int k = 0; k < 3; k++) {
-		if (wanted(d, forward.in[k]) && is_earlier_input(d, &forward, k))
-			node->out[k] = graph_add_like(d->graph, TENSOR_GRADIENT, forward.in[k]);
-		else
-			set_output(d, node, k, forward.in[k]);
-	}
-	/* a tensor that is two of q, k and v: one body cannot add to what it writes, so the second part is
-	 * added after it */
-	backward = *node;
-	for (int k = 1; k < 3; k++) {
-		if (!wanted(d, forward.in[k]) || !is_earlier_input(d, &forward, k))
+	for (int k = 0; k < count && node; k++) {
+		part[k] = -1;
+		if (!derive_wanted(d, to[k]))
 			continue;
-		node = add_backward(d, OP_COPY, i);
+		if (is_earlier(d, to, k))
+			node->out[k] = part[k] = graph_add_like(d->graph, TENSOR_GRADIENT, to[k]);
+		else
+			derive_output(d, node, k, to[k]);
+	}
+	for (int k = 0; k < count && node; k++) {
+		if (part[k] < 0)
+			continue;
+		node = derive_node(d, OP_COPY, i);
 		if (!node)
 			return;
-		node->in[0] = backward.out[k];
-		set_output(d, node, 0, forward.in[k]);
+		node->in[0] = part[k];
+		derive_output(d, node, 0, to[k]);
 	}
 }
 
-/* dx from x and dy. */
-static void derive_pointwise(struct derivation *d, size_t i, int dy, enum operation operation)
-{
-	int x = d->graph->nodes[i].in[0];
-	struct node *node = add_backward(d, operation, i);
-
-	if (!node)
-		return;
-	node->in[0] = x;
-	node->in[1] = dy;
-	set_output(d, node, 0, x);
-}
-
-static void derive_geglu(struct derivation *d, size_t i, int dy)
-{
-	derive_pointwise(d, i, dy, OP_GEGLU_BACKWARD);
-}
-
-static void derive_activation(struct derivation *d, size_t i, int dy)
-{
-	derive_pointwise(d, i, dy, OP_ACTIVATION_BACKWARD);
-}
-
-/* The gradient of `tensor` is dy itself: shared where it has no other contribution, else copied or added. */
-static void pass_on(struct derivation *d, size_t i, int dy, int tensor)
+void derive_pass_on(struct derivation *d, size_t i, int dy, int tensor)
 {
 	int root = graph_root(d->graph, tensor);
 	struct node *node;
@@ -241,90 +125,24 @@ static void pass_on(struct derivation *d, size_t i, int dy, int tensor)
 		d->gradient[root] = graph_add_alias(d->graph, dy, root);
 		return;
 	}
-	node = add_backward(d, OP_COPY, i);
+	node = derive_node(d, OP_COPY, i);
 	if (!node)
 		return;
 	node->in[0] = dy;
-	set_output(d, node, 0, tensor);
+	derive_output(d, node, 0, tensor);
 }
 
-static void derive_add(struct derivation *d, size_t i, int dy)
+void derive_refuse(struct derivation *d, size_t i, int k, const char *what)
 {
-	int a = d->graph->nodes[i].in[0], b = d->graph->nodes[i].in[1];
+	const struct node *node = &d->graph->nodes[i];
 
-	pass_on(d, i, dy, a);
-	pass_on(d, i, dy, b);
+	if (derive_wanted(d, node->in[k]))
+		graph_fail(d->graph, "%s: %s would need a gradient", node->name, what);
 }
 
-static void derive_add_channels(struct derivation *d, size_t i, int dy)
-{
-	int x = d->graph->nodes[i].in[0], v = d->graph->nodes[i].in[1];
-	struct node *node;
+/* ---- the pass ---- */
 
-	if (wanted(d, v)) {
-		node = add_backward(d, OP_CHANNEL_SUM, i);
-		if (!node)
-			return;
-		node->in[0] = dy;
-		set_output(d, node, 0, v);
-	}
-	pass_on(d, i, dy, x);
-}
-
-static void derive_concat(struct derivation *d, size_t i, int dy)
-{
-	int part[2] = {d->graph->nodes[i].in[0], d->graph->nodes[i].in[1]};
-	struct node *node;
-
-	/* one tensor in both halves: its gradient has two contributions, which one node cannot write at once
-	 */
-	for (int first = 0; first < 2; first++) {
-		bool together = graph_root(d->graph, part[0]) != graph_root(d->graph, part[1]);
-
-		if (together ? first : !wanted(d, part[first]))
-			continue;
-		node = add_backward(d, OP_CONCAT_BACKWARD, i);
-		if (!node)
-			return;
-		node->in[0] = dy;
-		for (int k = 0; k < 2; k++) {
-			if (wanted(d, part[k]) && (together || k == first))
-				set_output(d, node, k, part[k]);
-		}
-	}
-}
-
-static void derive_upsample(struct derivation *d, size_t i, int dy)
-{
-	int x = d->graph->nodes[i].in[0];
-	struct node *node = add_backward(d, OP_UPSAMPLE_BACKWARD, i);
-
-	if (!node)
-		return;
-	node->in[0] = dy;
-	set_output(d, node, 0, x);
-}
-
-static void derive_masked_mse(struct derivation *d, size_t i, int dy)
-{
-	struct node forward = d->graph->nodes[i];
-	struct node *node;
-
-	(void)dy;
-	if (wanted(d, forward.in[1]) || wanted(d, forward.in[2])) {
-		graph_fail(d->graph, "%s: the target or the mask would need a gradient", forward.name);
-		return;
-	}
-	node = add_backward(d, OP_MASKED_MSE_BACKWARD, i);
-	if (!node)
-		return;
-	for (int k = 0; k < 3; k++)
-		node->in[k] = forward.in[k];
-	node->in[3] = forward.out[1];
-	set_output(d, node, 0, forward.in[0]);
-}
-
-static void (*const rules[OP_COUNT])(struct derivation *d, size_t i, int dy) = {
+static derive_rule *const rules[OP_COUNT] = {
 	[OP_CONVOLUTION] = derive_convolution,
 	[OP_LINEAR] = derive_linear,
 	[OP_GROUP_NORM] = derive_group_norm,
@@ -336,18 +154,33 @@ static void (*const rules[OP_COUNT])(struct derivation *d, size_t i, int dy) = {
 	[OP_ADD_CHANNELS] = derive_add_channels,
 	[OP_CONCAT] = derive_concat,
 	[OP_UPSAMPLE] = derive_upsample,
-	[OP_MASKED_MSE] = derive_masked_mse,
+	[OP_MASKED_MSE] = derive_difference,
+	[OP_L1] = derive_difference,
+	[OP_BATCH_NORM] = derive_batch_norm,
+	[OP_MAX_POOL] = derive_max_pool,
+	[OP_AVERAGE_POOL] = derive_average_pool,
+	[OP_GLOBAL_POOL] = derive_global_pool,
+	[OP_SUBSAMPLE] = derive_subsample,
+	[OP_SLICE] = derive_slice,
+	[OP_DROPOUT] = derive_dropout,
+	[OP_SCALE] = derive_scale,
+	[OP_CROSS_ENTROPY] = derive_cross_entropy,
 };
-
-/* ---- the pass ---- */
 
 static bool input_needs(const struct derivation *d, const struct node *node)
 {
 	for (int k = 0; k < NODE_INPUTS; k++) {
-		if (wanted(d, node->in[k]))
+		if (derive_wanted(d, node->in[k]))
 			return true;
 	}
 	return false;
+}
+
+static bool is_trained(const struct graph *graph, const struct tensor *tensor)
+{
+	const struct parameter *parameter = store_parameter(graph->program->store, (size_t)tensor->parameter);
+
+	return !parameter->frozen && !parameter->statistic;
 }
 
 /* What needs a gradient: trained parameters, wanted tensors and what depends on them. */
@@ -361,8 +194,7 @@ static void find_needs(struct derivation *d)
 
 		if (tensor->wanted)
 			d->needs[root] = true;
-		if (tensor->kind == TENSOR_PARAMETER &&
-			!store_parameter(graph->program->store, (size_t)tensor->parameter)->frozen)
+		if (tensor->kind == TENSOR_PARAMETER && is_trained(graph, tensor))
 			d->needs[root] = true;
 	}
 	for (size_t i = 0; i < graph->forward_count; i++) {
@@ -375,6 +207,16 @@ static void find_needs(struct derivation *d)
 	}
 }
 
+/* Whether the loss depends on an output from number `first` on. */
+static bool reached(const struct derivation *d, const struct node *node, int first)
+{
+	for (int k = first; k < NODE_OUTPUTS; k++) {
+		if (node->out[k] >= 0 && d->reached[graph_root(d->graph, node->out[k])])
+			return true;
+	}
+	return false;
+}
+
 /* What the loss depends on, and how many contributions each gradient gets. */
 static void count_uses(struct derivation *d, int loss)
 {
@@ -384,10 +226,10 @@ static void count_uses(struct derivation *d, int loss)
 	for (size_t i = graph->forward_count; i-- > 0;) {
 		const struct node *node = &graph->nodes[i];
 
-		if (!d->reached[graph_root(graph, node->out[0])])
+		if (!reached(d, node, 0))
 			continue;
 		for (int k = 0; k < NODE_INPUTS; k++) {
-			if (!wanted(d, node->in[k]))
+			if (!derive_wanted(d, node->in[k]))
 				continue;
 			d->reached[graph_root(graph, node->in[k])] = true;
 			d->uses[graph_root(graph, node->in[k])]++;
@@ -395,28 +237,41 @@ static void count_uses(struct derivation *d, int loss)
 	}
 }
 
-static void derive_nodes(struct derivation *d, int loss)
+/* Losses start by themselves; another scalar's gradient is written first. */
+static void start(struct derivation *d, int loss)
+{
+	struct graph *graph = d->graph;
+	int root = graph_root(graph, loss);
+	struct node *node;
+
+	for (size_t i = 0; i < graph->forward_count; i++) {
+		if (graph->nodes[i].out[0] >= 0 && graph_root(graph, graph->nodes[i].out[0]) == root &&
+			operation_is_loss(graph->nodes[i].operation))
+			return;
+	}
+	node = graph_add_node(graph, OP_FILL, "loss");
+	if (!node)
+		return;
+	node->value = 1;
+	d->gradient[root] = graph_add_like(graph, TENSOR_GRADIENT, root);
+	node->out[0] = d->gradient[root];
+}
+
+static void derive_nodes(struct derivation *d)
 {
 	struct graph *graph = d->graph;
 
 	for (size_t i = graph->forward_count; i-- > 0 && !graph->status;) {
 		const struct node *node = &graph->nodes[i];
-		int root = graph_root(graph, node->out[0]);
-		bool is_loss = root == graph_root(graph, loss);
 
-		if (!d->reached[root] || !input_needs(d, node))
+		if (!reached(d, node, 0) || !input_needs(d, node))
 			continue;
-		if (!rules[node->operation]) {
+		if (!rules[node->operation] || reached(d, node, operation_results(node->operation))) {
 			graph_fail(graph, "%s: %s is not differentiable", node->name,
 				operation_name(node->operation));
 			return;
 		}
-		if (is_loss != (node->operation == OP_MASKED_MSE)) {
-			graph_fail(graph, "the gradient starts at a loss, not at %s",
-				operation_name(node->operation));
-			return;
-		}
-		rules[node->operation](d, i, is_loss ? -1 : gradient_of(d, node->out[0]));
+		rules[node->operation](d, i, derive_gradient(d, node->out[0]));
 	}
 }
 
@@ -430,7 +285,7 @@ static void publish(struct derivation *d)
 
 		if (!graph->tensors[i].wanted)
 			continue;
-		gradient = gradient_of(d, (int)i);
+		gradient = derive_gradient(d, (int)i);
 		graph->tensors[i].gradient = gradient;
 		if (gradient >= 0)
 			graph->tensors[gradient].output = true;
@@ -482,7 +337,8 @@ int graph_backward(struct graph *graph, int loss)
 	count_uses(&derivation, loss);
 	if (!derivation.needs[graph_root(graph, loss)])
 		graph_fail(graph, "the loss depends on no parameter that is trained");
-	derive_nodes(&derivation, loss);
+	start(&derivation, loss);
+	derive_nodes(&derivation);
 	publish(&derivation);
 	status = graph->status;
 out:

@@ -93,7 +93,7 @@ int graph_run_last(struct graph *graph)
 	int status = STATUS_OK;
 
 	for (size_t i = 0; i < program->store->count && !status; i++) {
-		if (!graph->last_write[i])
+		if (graph->last_write[i] <= graph->forward_calls) /* nothing, or a batch's statistics */
 			status = complete(program, i);
 	}
 	for (size_t n = graph->forward_calls; n < graph->call_count && !status; n++) {

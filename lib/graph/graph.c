@@ -260,6 +260,16 @@ out:
 	return added;
 }
 
+int graph_add_statistic(struct graph *graph, const char *name, const char *suffix, int64_t channels,
+	enum store_initial initial, double momentum)
+{
+	int added = graph_add_parameter(graph, name, suffix, 1, &channels, LAYOUT_PLAIN, initial, 0);
+
+	if (added >= 0)
+		store_set_statistic(graph->program->store, graph->tensors[added].parameter, momentum);
+	return added;
+}
+
 int graph_input(struct graph *graph, const char *name, enum tensor_type type, int dims, const int64_t *dim)
 {
 	int added;
@@ -377,4 +387,5 @@ void graph_call(const struct graph *graph, size_t index, struct call *call, bool
 		call->out_data[i] = data ? graph_address(graph, node->out[i]) : NULL;
 	}
 	call->workspace = data ? graph->program->workspace : NULL;
+	call->scalars = data ? &graph->program->scalars : NULL;
 }

@@ -78,6 +78,18 @@ int graph_linear(struct graph *graph, int x, const char *name, int out, bool bia
 int graph_group_norm(struct graph *graph, int x, const char *name, int groups, double epsilon, enum activation activation);
 /* Layer norm over the last dimension. */
 int graph_layer_norm(struct graph *graph, int x, const char *name, double epsilon);
+/*
+ * Batch norm of x [N,...,C] (Ioffe & Szegedy 2015), then plus `residual` (x's shape; -1: none), then the activation (none or
+ * ReLU); NAME.weight and NAME.bias [C]. A training graph takes mean and biased variance of its x, unless `frozen`, and
+ * NAME.running_mean and NAME.running_var get, once a step, r <- (1 - momentum) r + momentum x the mean over the step's
+ * micro-batches of their mean and unbiased variance. Other graphs take the running ones.
+ */
+struct batch_norm {
+	double epsilon, momentum;
+	enum activation activation;
+	bool frozen;
+};
+int graph_batch_norm(struct graph *graph, int x, const char *name, struct batch_norm norm, int residual);
 /* q [N,T,H*D], k and v [N,S,H*D] -> [N,T,H*D]; softmax(q k^T / sqrt(D)) v for each of `heads` heads. Memory linear in T+S. */
 int graph_attention(struct graph *graph, int q, int k, int v, int heads);
 /* x [..., 2C] -> a * gelu(g), a the first half, g the second; exact erf GELU. */
@@ -91,36 +103,78 @@ int graph_concat(struct graph *graph, int a, int b); /* along the last dimension
 int graph_upsample(struct graph *graph, int x, int64_t height, int64_t width);
 /* Same elements, other dimensions (the memory order is unchanged): [N,H,W,C] <-> [N,H*W,C]. */
 int graph_reshape(struct graph *graph, int x, int dims, const int64_t *dim);
-/* sum over selected elements of (prediction - target)^2 / number selected, a scalar [1]; mask [N,H,W] (or x's shape without
+/* Windows of [N,H,W,C] or [N,D,H,W,C], sizes by axis as in a convolution; stride 0 reads as the kernel. The padding is
+ * smaller than the kernel. */
+struct pool {
+	int kernel[3], stride[3], pad_before[3], pad_after[3];
+};
+/* Padding is never the largest; the gradient goes to the first largest one in order of the axes. */
+int graph_max_pool(struct graph *graph, int x, struct pool pool);
+/* The sum over the kernel's size, padding counted as 0. */
+int graph_average_pool(struct graph *graph, int x, struct pool pool);
+/* The mean over all positions: [N,...,C] -> [N,C]. */
+int graph_global_pool(struct graph *graph, int x);
+/* Positions 0, s, 2s, ... of every axis of [N,H,W,C] or [N,D,H,W,C] (a stride each), then zeros up to `channels` channels. */
+int graph_subsample(struct graph *graph, int x, const int *stride, int64_t channels);
+/* Channels first .. first + count - 1. */
+int graph_slice(struct graph *graph, int x, int64_t first, int64_t count);
+/* In a training graph each element is 0 with this probability and else divided by 1 - probability, by the seed, step and
+ * micro-batch of the step scalars and the name; other graphs pass x through. */
+int graph_dropout(struct graph *graph, int x, const char *name, double probability);
+/* x times a constant; x times a scalar [1] that may change from run to run and gets no gradient. */
+int graph_scale(struct graph *graph, int x, double factor);
+int graph_scale_by(struct graph *graph, int x, int factor);
+
+/* ---- losses: scalars [1] ---- */
+/* sum over selected elements of (prediction - target)^2 / number selected; mask [N,H,W] (or x's shape without
  * the last dimension) holds 0 or 1; no gradient to target and mask. All masked out: loss 0, gradient 0. */
 int graph_masked_mse(struct graph *graph, int prediction, int target, int mask);
+/* Means over all elements of (prediction - target)^2 and of |prediction - target|. */
+int graph_mse(struct graph *graph, int prediction, int target);
+int graph_l1(struct graph *graph, int prediction, int target);
+/* Softmax cross-entropy of logits [N,K] and int32 classes [N], the target being (1 - smoothing) at the class plus smoothing / K
+ * everywhere; mean over the samples whose class is not negative (those are left out; none: 0). */
+struct cross_entropy {
+	int loss;
+	int losses; /* [N]; 0 for what is left out */
+	int rank;   /* int32 [N]: how many classes come before the true one, so that it is among the top k where rank < k (of
+		     * equals, the lower class comes first); K for what is left out */
+};
+struct cross_entropy graph_cross_entropy(struct graph *graph, int logits, int target, double smoothing);
 
 /* ---- without gradient ---- */
 /* t [N] float -> [N, width]: cos(t f_i) then sin(t f_i), f_i = exp(-ln(10000) i / (width/2)) (spec/marigold.md 5.2). */
 int graph_timestep_embedding(struct graph *graph, int t, int width);
 
 /* ---- derivation, planning, running ---- */
-/* Appends the backward pass of the scalar `loss`; marks it as an output. Gradients of frozen parameters are not made. */
+/* Appends the backward pass of the scalar `loss`, which may be a sum of losses; marks it as an output. Gradients of frozen parameters are not made. */
 int graph_backward(struct graph *graph, int loss);
 /* Gradient of a tensor after graph_backward() was called (for tests): its tensor index, kept as an output; -1 if none.
  * Must be requested with graph_want_gradient() before graph_backward() when the tensor is an input. */
 void graph_want_gradient(struct graph *graph, int tensor);
 int graph_gradient(struct graph *graph, int tensor);
 
-/* How parameters are updated. */
-enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
+/* How parameters are updated, to the letter of PyTorch's optimizers (what is 0 is off). */
+enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW, OPTIMIZER_STATISTIC /* batch norm's own */ };
 struct optimizer_rule {
 	enum optimizer_kind kind;
 	double beta1, beta2, epsilon; /* Adam: epsilon is added to the root of the bias-corrected second moment */
-	double momentum;              /* SGD */
-	double clip;                  /* largest global gradient norm; 0: no clipping */
+	double momentum, dampening;   /* SGD; the first step is not dampened */
+	bool nesterov;
+	double decay;   /* times the value added to the gradient; AdamW: times rate and value taken off the value */
+	double average; /* keeps average <- average x itself + (1 - average) x value in SLOT_AVERAGE, from the initial values on */
+	double clip;    /* largest global gradient norm; 0: no clipping */
 };
 int program_update_rule(struct program *program, const struct optimizer_rule *rule);
 /* What changes from step to step; operations read it, nothing is baked in. */
 struct step_scalars {
 	double learning_rate;
 	int64_t step; /* 1 for the first update (bias correction) */
+	uint64_t seed;
+	int64_t micro; /* number of the micro-batch in its step, over all ranks */
 };
+/* For the runs that follow; copied. */
+void program_set_scalars(struct program *program, const struct step_scalars *scalars);
 
 /* The largest number of micro-batches that program_collect() will be told; 1 unless set. Before program_prepare(). */
 void program_micros(struct program *program, int64_t micros);

@@ -52,7 +52,7 @@ struct store {
 	struct entry *entries;
 	size_t count, capacity;
 	size_t bytes, trained_bytes; /* of the blocks, after store_arrange() */
-	char *block[4];              /* by enum store_slot; NULL until allocated */
+	char *block[STORE_SLOTS];    /* by enum store_slot; NULL until allocated */
 	bool sealed;                 /* allocated: no more parameters */
 };
 
@@ -63,6 +63,7 @@ struct program {
 	struct graph **graphs;
 	size_t graph_count, graph_capacity;
 	struct optimizer_rule rule;
+	struct step_scalars scalars;
 	bool has_rule, prepared;
 	int64_t micros;
 	char *arena, *workspace;
@@ -73,9 +74,9 @@ struct program {
 	double norm;
 	bool norm_known;
 	struct program_exchange exchange; /* finish is NULL: none */
-	bool last_micro;       /* the next run is a step's last micro-batch */
-	bool *complete;        /* by parameter, in the last micro-batch */
-	size_t complete_from;  /* the parameters from this one on are complete */
+	bool last_micro;                  /* the next run is a step's last micro-batch */
+	bool *complete;                   /* by parameter, in the last micro-batch */
+	size_t complete_from;             /* the parameters from this one on are complete */
 };
 
 size_t align_up(size_t bytes);
@@ -84,7 +85,7 @@ size_t align_up(size_t bytes);
 struct store *store_new(struct device *device);
 void store_free(struct store *store);
 void store_arrange(struct store *store); /* offsets and sizes of the blocks */
-int store_allocate(struct store *store, bool gradients, int moments);
+int store_allocate(struct store *store, bool gradients, int moments, bool average);
 float *store_data(const struct store *store, size_t i, enum store_slot slot);
 
 /* graph.c */
@@ -99,6 +100,9 @@ int graph_add_like(struct graph *graph, enum tensor_kind kind, int like);
 int graph_add_alias(struct graph *graph, int of, int like);
 int graph_add_parameter(struct graph *graph, const char *name, const char *suffix, int dims,
 	const int64_t *dim, enum store_layout layout, enum store_initial initial, double scale);
+/* The running statistic NAME SUFFIX [channels] of a batch norm. */
+int graph_add_statistic(struct graph *graph, const char *name, const char *suffix, int64_t channels,
+	enum store_initial initial, double momentum);
 /* A node with all tensors absent, named prefix + name (`name` may be NULL); NULL after an error. Valid until
  * the next. */
 struct node *graph_add_node(struct graph *graph, enum operation operation, const char *name);

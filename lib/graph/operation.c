@@ -1,9 +1,11 @@
-/* The table of operations: names and in-place rules. */
+/* The table of operations: names, in-place rules, losses. */
 #include "graph/operation.h"
 
 static const struct {
 	const char *name;
 	unsigned in_place;
+	bool is_loss;
+	int results; /* outputs with a gradient; 0 reads as 1 */
 } operations[OP_COUNT] = {
 	[OP_CONVOLUTION] = {"convolution"},
 	[OP_CONVOLUTION_DATA] = {"convolution-data"},
@@ -30,13 +32,42 @@ static const struct {
 	[OP_UPSAMPLE] = {"upsample"},
 	[OP_UPSAMPLE_BACKWARD] = {"upsample-backward"},
 	[OP_TIMESTEP_EMBEDDING] = {"timestep-embedding"},
-	[OP_MASKED_MSE] = {"masked-mse"},
+	[OP_MASKED_MSE] = {"masked-mse", .is_loss = true},
 	[OP_MASKED_MSE_BACKWARD] = {"masked-mse-backward"},
+	[OP_L1] = {"l1", .is_loss = true},
+	[OP_L1_BACKWARD] = {"l1-backward"},
+	[OP_BATCH_NORM] = {"batch-norm", 1u << 3},
+	[OP_BATCH_NORM_BACKWARD] = {"batch-norm-backward"},
+	[OP_MAX_POOL] = {"max-pool"},
+	[OP_MAX_POOL_BACKWARD] = {"max-pool-backward"},
+	[OP_AVERAGE_POOL] = {"average-pool"},
+	[OP_AVERAGE_POOL_BACKWARD] = {"average-pool-backward"},
+	[OP_GLOBAL_POOL] = {"global-pool"},
+	[OP_GLOBAL_POOL_BACKWARD] = {"global-pool-backward"},
+	[OP_SUBSAMPLE] = {"subsample"},
+	[OP_SUBSAMPLE_BACKWARD] = {"subsample-backward"},
+	[OP_SLICE] = {"slice"},
+	[OP_SLICE_BACKWARD] = {"slice-backward"},
+	[OP_DROPOUT] = {"dropout", 1},
+	[OP_SCALE] = {"scale", 1},
+	[OP_FILL] = {"fill"},
+	[OP_CROSS_ENTROPY] = {"cross-entropy", .is_loss = true},
+	[OP_CROSS_ENTROPY_BACKWARD] = {"cross-entropy-backward"},
 };
 
 const char *operation_name(enum operation operation)
 {
 	return operations[operation].name;
+}
+
+bool operation_is_loss(enum operation operation)
+{
+	return operations[operation].is_loss;
+}
+
+int operation_results(enum operation operation)
+{
+	return operations[operation].results ? operations[operation].results : 1;
 }
 
 unsigned operation_in_place(enum operation operation)

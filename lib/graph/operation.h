@@ -31,14 +31,37 @@
  * UPSAMPLE              x                                      -> y
  * UPSAMPLE_BACKWARD     dy                                     -> dx
  * TIMESTEP_EMBEDDING    t                                      -> y
- * MASKED_MSE            prediction, target, mask               -> loss [1], count [1]
- * MASKED_MSE_BACKWARD   prediction, target, mask, count        -> dprediction         (d loss = 1)
+ * MASKED_MSE            prediction, target, mask?              -> loss [1], count [1]
+ * MASKED_MSE_BACKWARD   prediction, target, mask?, count, dloss? -> dprediction
+ * L1                    prediction, target                     -> loss [1], count [1]
+ * L1_BACKWARD           prediction, target, -, count, dloss?   -> dprediction         (sign of 0 is 0)
+ * BATCH_NORM            x, gamma, beta, residual?, running mean?, running variance? -> y, mean [C], rstd [C],
+ *                                                                 batch mean?, unbiased variance? [C]
+ * BATCH_NORM_BACKWARD   x, gamma, beta, mean, rstd, dy, y?     -> dx?, dgamma?, dbeta?, dresidual?  (y where a residual
+ *                                                                 went through ReLU)
+ * MAX_POOL              x                                      -> y, tap (int32: number of the largest's place in the window)
+ * MAX_POOL_BACKWARD     dy, tap                                -> dx
+ * AVERAGE_POOL          x                                      -> y
+ * AVERAGE_POOL_BACKWARD dy                                     -> dx
+ * GLOBAL_POOL           x [N,...,C]                            -> y [N,C]
+ * GLOBAL_POOL_BACKWARD  dy                                     -> dx
+ * SUBSAMPLE             x                                      -> y
+ * SUBSAMPLE_BACKWARD    dy                                     -> dx                  (0 where nothing was taken)
+ * SLICE                 x                                      -> y
+ * SLICE_BACKWARD        dy                                     -> dx                  (0 in the other channels)
+ * DROPOUT               x                                      -> y                   (its own gradient, too)
+ * SCALE                 x, factor [1]?                         -> y                   (its own gradient, too)
+ * FILL                                                         -> y                   (every element is the constant)
+ * CROSS_ENTROPY         logits, class (int32)                  -> loss [1], lse [N], losses [N], rank [N] (int32)
+ * CROSS_ENTROPY_BACKWARD logits, class, lse, dloss?            -> dlogits
  *
- * Only outputs marked `?` and those of CONCAT_BACKWARD may be absent (a gradient that nobody wants goes to a scratch tensor).
+ * Outputs marked `?` and those of CONCAT_BACKWARD may be absent (any other gradient that nobody wants goes to a scratch
+ * tensor). An absent dloss is 1.
  *
  * In place: the planner may give the first output the memory of an input that is not needed afterwards, and only then
- * `accumulate` is 0: ADD (a or b), COPY, ADD_CHANNELS (x), ACTIVATION (x), ACTIVATION_BACKWARD (x or dy). Bodies of these
- * read an element before they write the same element and nothing else of that memory later. A COPY onto itself is not run.
+ * `accumulate` is 0: ADD (a or b), COPY, ADD_CHANNELS (x), ACTIVATION (x), ACTIVATION_BACKWARD (x or dy), BATCH_NORM
+ * (residual), DROPOUT, SCALE (x). Bodies of these read an element before they write the same element and nothing else of that
+ * memory later. A COPY onto itself is not run.
  *
  * Optimizer bodies work on whole parameters, through the back end's own entries (backend.h).
  *
@@ -55,9 +78,15 @@ enum operation {
 	OP_GROUP_NORM, OP_GROUP_NORM_BACKWARD, OP_LAYER_NORM, OP_LAYER_NORM_BACKWARD, OP_ATTENTION, OP_ATTENTION_BACKWARD,
 	OP_GEGLU, OP_GEGLU_BACKWARD, OP_ACTIVATION, OP_ACTIVATION_BACKWARD, OP_ADD, OP_COPY, OP_ADD_CHANNELS, OP_CHANNEL_SUM,
 	OP_CONCAT, OP_CONCAT_BACKWARD, OP_UPSAMPLE, OP_UPSAMPLE_BACKWARD, OP_TIMESTEP_EMBEDDING, OP_MASKED_MSE,
-	OP_MASKED_MSE_BACKWARD, OP_COUNT
+	OP_MASKED_MSE_BACKWARD, OP_L1, OP_L1_BACKWARD, OP_BATCH_NORM, OP_BATCH_NORM_BACKWARD, OP_MAX_POOL, OP_MAX_POOL_BACKWARD,
+	OP_AVERAGE_POOL, OP_AVERAGE_POOL_BACKWARD, OP_GLOBAL_POOL, OP_GLOBAL_POOL_BACKWARD, OP_SUBSAMPLE, OP_SUBSAMPLE_BACKWARD,
+	OP_SLICE, OP_SLICE_BACKWARD, OP_DROPOUT, OP_SCALE, OP_FILL, OP_CROSS_ENTROPY, OP_CROSS_ENTROPY_BACKWARD, OP_COUNT
 };
 const char *operation_name(enum operation operation);
+/* Whether its first output is a loss, whose gradient need not be given when it is 1. */
+bool operation_is_loss(enum operation operation);
+/* How many of its outputs, from the first on, have a gradient. */
+int operation_results(enum operation operation);
 /* Bit k: output 0 may take the memory of input k. */
 unsigned operation_in_place(enum operation operation);
 
@@ -81,8 +110,8 @@ struct tensor {
 	size_t offset;         /* in the arena */
 };
 
-#define NODE_INPUTS 6
-#define NODE_OUTPUTS 3
+#define NODE_INPUTS 10
+#define NODE_OUTPUTS 6
 struct node {
 	enum operation operation;
 	int in[NODE_INPUTS], out[NODE_OUTPUTS]; /* tensor indices, -1: absent */
@@ -93,11 +122,18 @@ struct node {
 			int groups;
 			double epsilon;
 			enum activation activation;
+			bool frozen; /* batch norm by running statistics */
 		} norm;
 		struct {
 			int heads;
 		} attention;
 		enum activation activation;
+		struct pool pool; /* SUBSAMPLE: the strides */
+		int64_t first;    /* SLICE: channel */
+		double probability; /* DROPOUT; the node's name is the stream of random numbers */
+		double factor;    /* SCALE */
+		double value;     /* FILL */
+		double smoothing; /* CROSS_ENTROPY */
 	};
 	char *name;      /* source name: parameter path or builder's word */
 	double flops, traffic;

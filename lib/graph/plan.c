@@ -143,7 +143,7 @@ static void share_in_place(struct plan *plan, size_t n)
 	for (int k = 0; k < NODE_INPUTS; k++) {
 		int x;
 
-		if (!(allowed >> k & 1))
+		if (!(allowed >> k & 1) || node->in[k] < 0)
 			continue;
 		x = group_of(plan, node->in[k]);
 		if (starts_like(plan, n, x) && plan->groups[x].last == (int)n) {

@@ -59,6 +59,11 @@ int program_update_rule(struct program *program, const struct optimizer_rule *ru
 	return STATUS_OK;
 }
 
+void program_set_scalars(struct program *program, const struct step_scalars *scalars)
+{
+	program->scalars = *scalars;
+}
+
 void program_micros(struct program *program, int64_t micros)
 {
 	program->micros = micros > 1 ? micros : 1;
@@ -79,9 +84,14 @@ static int moments(const struct program *program)
 {
 	if (!program->has_rule || !trains(program))
 		return 0;
-	if (program->rule.kind == OPTIMIZER_ADAM)
-		return 2;
-	return program->rule.momentum != 0;
+	if (program->rule.kind == OPTIMIZER_SGD)
+		return program->rule.momentum != 0;
+	return 2;
+}
+
+static bool averages(const struct program *program)
+{
+	return program->has_rule && trains(program) && program->rule.average > 0;
 }
 
 /* Partial sums that wait while `micros` micro-batches are added in pairs from the left: log2, rounded down.
@@ -121,7 +131,7 @@ int program_measure(struct program *program, struct program_bytes *bytes)
 	*bytes = (struct program_bytes){.parameters = store->bytes};
 	bytes->gradients = trains(program) ? store->trained_bytes : 0;
 	bytes->accumulators = (uint64_t)accumulators(program) * store->trained_bytes;
-	bytes->state = (uint64_t)moments(program) * store->trained_bytes;
+	bytes->state = (uint64_t)(moments(program) + averages(program)) * store->trained_bytes;
 	for (size_t i = 0; i < program->graph_count; i++) {
 		const struct graph *graph = program->graphs[i];
 
@@ -183,7 +193,7 @@ static int allocate(struct program *program, const struct program_bytes *bytes)
 {
 	int wanted = accumulators(program);
 
-	if (store_allocate(program->store, bytes->gradients > 0, moments(program)))
+	if (store_allocate(program->store, bytes->gradients > 0, moments(program), averages(program)))
 		return error_status();
 	while (program->accumulator_count < wanted && program->store->trained_bytes) {
 		char **memory = &program->accumulator[program->accumulator_count];

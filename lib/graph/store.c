@@ -27,7 +27,7 @@ void store_free(struct store *store)
 		return;
 	for (size_t i = 0; i < store->count; i++)
 		free(store->entries[i].parameter.name);
-	for (int slot = 0; slot < 4; slot++) {
+	for (int slot = 0; slot < STORE_SLOTS; slot++) {
 		if (store->block[slot])
 			store->device->backend->release(store->device, store->block[slot]);
 	}
@@ -69,6 +69,12 @@ size_t store_freeze(struct store *store, const char *pattern)
 		}
 	}
 	return frozen;
+}
+
+void store_set_statistic(struct store *store, int i, double momentum)
+{
+	store->entries[i].parameter.statistic = true;
+	store->entries[i].parameter.momentum = momentum;
 }
 
 static int shape_mismatch(const struct parameter *had, int dims, const int64_t *dim)
@@ -148,7 +154,7 @@ static int block_allocate(struct store *store, enum store_slot slot, size_t byte
 	return store->block[slot] ? STATUS_OK : error_status();
 }
 
-int store_allocate(struct store *store, bool gradients, int moments)
+int store_allocate(struct store *store, bool gradients, int moments, bool average)
 {
 	int status = block_allocate(store, SLOT_VALUE, store->bytes);
 
@@ -158,6 +164,8 @@ int store_allocate(struct store *store, bool gradients, int moments)
 		status = block_allocate(store, SLOT_MOMENT1, store->trained_bytes);
 	if (!status && moments > 1)
 		status = block_allocate(store, SLOT_MOMENT2, store->trained_bytes);
+	if (!status && average)
+		status = block_allocate(store, SLOT_AVERAGE, store->trained_bytes);
 	if (!status)
 		store->sealed = true;
 	return status;
@@ -168,11 +176,20 @@ bool store_has(const struct store *store, enum store_slot slot)
 	return store->block[slot] != NULL;
 }
 
+bool store_keeps(const struct store *store, size_t i, enum store_slot slot)
+{
+	const struct parameter *parameter = &store->entries[i].parameter;
+
+	if (!store_has(store, slot))
+		return false;
+	return slot == SLOT_VALUE || (!parameter->frozen && (slot == SLOT_GRADIENT || !parameter->statistic));
+}
+
 float *store_data(const struct store *store, size_t i, enum store_slot slot)
 {
 	const struct entry *entry = &store->entries[i];
 
-	if (!store->block[slot] || (slot != SLOT_VALUE && entry->parameter.frozen))
+	if (!store_keeps(store, i, slot))
 		return NULL;
 	return (float *)(store->block[slot] + (slot == SLOT_VALUE ? entry->offset : entry->trained_offset));
 }
@@ -224,7 +241,7 @@ static void memory_to_file(const struct parameter *parameter, const float *memor
 
 static int slot_missing(const struct store *store, size_t i, enum store_slot slot)
 {
-	static const char *const names[] = {"value", "gradient", "first moment", "second moment"};
+	static const char *const names[] = {"value", "gradient", "first moment", "second moment", "average"};
 
 	return error_set(
 		STATUS_FAILURE, "parameter %s has no %s", store->entries[i].parameter.name, names[slot]);

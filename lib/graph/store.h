@@ -15,7 +15,8 @@ struct store;
 
 enum store_initial { INITIAL_ZERO, INITIAL_ONE, INITIAL_UNIFORM /* +-scale */, INITIAL_NORMAL /* scale = std */ };
 enum store_layout { LAYOUT_PLAIN, LAYOUT_CONVOLUTION /* memory [taps...,in,out] */, LAYOUT_LINEAR /* memory [in,out] */ };
-enum store_slot { SLOT_VALUE, SLOT_GRADIENT, SLOT_MOMENT1, SLOT_MOMENT2 };
+enum store_slot { SLOT_VALUE, SLOT_GRADIENT, SLOT_MOMENT1, SLOT_MOMENT2, SLOT_AVERAGE /* of the values */ };
+#define STORE_SLOTS 5
 
 struct parameter {
 	char *name;
@@ -26,6 +27,8 @@ struct parameter {
 	enum store_initial initial;
 	double scale;
 	bool frozen;
+	bool statistic;  /* no optimizer: value <- (1 - momentum) value + momentum x what stands in its gradient's place */
+	double momentum; /* of a statistic */
 };
 
 size_t store_count(const struct store *store);
@@ -38,8 +41,12 @@ int store_add(struct store *store, const char *name, int dims, const int64_t *di
 	enum store_initial initial, double scale);
 /* Initial values: each a function of (seed, name, element in file order) alone. After program_prepare(). */
 int store_initialise(struct store *store, uint64_t seed);
+/* Makes a parameter a statistic. */
+void store_set_statistic(struct store *store, int i, double momentum);
 /* Whether a slot exists (moments depend on the update rule). */
 bool store_has(const struct store *store, enum store_slot slot);
+/* Whether it exists for this parameter: frozen ones have their value only, statistics no moments. */
+bool store_keeps(const struct store *store, size_t i, enum store_slot slot);
 /* `count` floats in file layout. */
 int store_export(const struct store *store, size_t i, enum store_slot slot, float *out);
 int store_import(struct store *store, size_t i, enum store_slot slot, const float *in);

@@ -72,12 +72,13 @@ int program_collect(struct program *program, int64_t micro, int64_t micros)
 		store->block[SLOT_GRADIENT], store->trained_bytes);
 }
 
+/* A statistic's is no gradient. */
 static int parameter_squares(struct program *program, size_t i, double *sum)
 {
 	const float *gradient = store_data(program->store, i, SLOT_GRADIENT);
 
 	*sum = 0;
-	if (!gradient)
+	if (!gradient || program->store->entries[i].parameter.statistic)
 		return STATUS_OK;
 	return program->device->backend->sum_squares(
 		program->device, gradient, program->store->entries[i].parameter.count, sum);
@@ -112,11 +113,33 @@ const char *program_not_finite(struct program *program)
 	return NULL;
 }
 
+static int update_parameter(struct program *program, size_t i, double scale)
+{
+	struct store *store = program->store;
+	const struct parameter *parameter = store_parameter(store, i);
+	struct optimizer_rule statistic = {.kind = OPTIMIZER_STATISTIC, .momentum = parameter->momentum};
+	struct update_call call = {.value = store_data(store, i, SLOT_VALUE),
+		.gradient = store_data(store, i, SLOT_GRADIENT),
+		.moment1 = store_data(store, i, SLOT_MOMENT1),
+		.moment2 = store_data(store, i, SLOT_MOMENT2),
+		.average = store_data(store, i, SLOT_AVERAGE),
+		.count = parameter->count,
+		.rule = parameter->statistic ? &statistic : &program->rule,
+		.scalars = &program->scalars,
+		.scale = parameter->statistic ? 1 : scale};
+
+	if (call.gradient && program->device->backend->update(program->device, &call))
+		return error_prefix("parameter %s", parameter->name);
+	return STATUS_OK;
+}
+
 int program_update(struct program *program, const struct step_scalars *scalars)
 {
 	struct store *store = program->store;
 	double norm, scale = 1;
+	int status = STATUS_OK;
 
+	program_set_scalars(program, scalars);
 	if (!program->has_rule || !store->block[SLOT_GRADIENT])
 		return error_set(STATUS_FAILURE, "nothing to update: no update rule or no gradients");
 	if (program->rule.clip > 0) {
@@ -124,18 +147,7 @@ int program_update(struct program *program, const struct step_scalars *scalars)
 			return error_status();
 		scale = norm > program->rule.clip ? program->rule.clip / (norm + 1e-6) : 1;
 	}
-	for (size_t i = 0; i < store->count; i++) {
-		struct update_call call = {.value = store_data(store, i, SLOT_VALUE),
-			.gradient = store_data(store, i, SLOT_GRADIENT),
-			.moment1 = store_data(store, i, SLOT_MOMENT1),
-			.moment2 = store_data(store, i, SLOT_MOMENT2),
-			.count = store->entries[i].parameter.count,
-			.rule = &program->rule,
-			.scalars = scalars,
-			.scale = scale};
-
-		if (call.gradient && program->device->backend->update(program->device, &call))
-			return error_prefix("parameter %s", store->entries[i].parameter.name);
-	}
-	return STATUS_OK;
+	for (size_t i = 0; i < store->count && !status; i++)
+		status = update_parameter(program, i, scale);
+	return status;
 }

@@ -160,7 +160,7 @@ static int reference_run(struct device *device, const struct call *call)
 	return STATUS_OK;
 }
 
-static int reference_add(struct device *device, float *to, const float *from, size_t count)
+static int reference_sum(struct device *device, float *to, const float *from, size_t count)
 {
 	double *a = reference_at(device, to), *b = reference_at(device, from);
 
@@ -169,7 +169,7 @@ static int reference_add(struct device *device, float *to, const float *from, si
 	return STATUS_OK;
 }
 
-static int reference_scale(struct device *device, float *data, double factor, size_t count)
+static int reference_multiply(struct device *device, float *data, double factor, size_t count)
 {
 	double *a = reference_at(device, data);
 
@@ -188,29 +188,54 @@ static int reference_sum_squares(struct device *device, const float *data, size_
 	return STATUS_OK;
 }
 
-/* Kingma & Ba 2015, and SGD with momentum as PyTorch has it. */
+/* Kingma & Ba 2015, Loshchilov & Hutter 2019. */
+static double adam_step(const struct update_call *call, double value, double g, double *m, double *v)
+{
+	const struct optimizer_rule *rule = call->rule;
+	double rate = call->scalars->learning_rate, step = (double)call->scalars->step;
+
+	*m = rule->beta1 * *m + (1 - rule->beta1) * g;
+	*v = rule->beta2 * *v + (1 - rule->beta2) * g * g;
+	if (rule->kind == OPTIMIZER_ADAMW)
+		value -= rate * rule->decay * value;
+	return value - rate * (*m / (1 - pow(rule->beta1, step))) /
+			       (sqrt(*v / (1 - pow(rule->beta2, step))) + rule->epsilon);
+}
+
+/* As PyTorch has it. */
+static double sgd_step(const struct update_call *call, double value, double g, double *buffer)
+{
+	const struct optimizer_rule *rule = call->rule;
+
+	if (buffer) {
+		*buffer = rule->momentum * *buffer + (call->scalars->step == 1 ? 1 : 1 - rule->dampening) * g;
+		g = rule->nesterov ? g + rule->momentum * *buffer : *buffer;
+	}
+	return value - call->scalars->learning_rate * g;
+}
+
 static int reference_update(struct device *device, const struct update_call *call)
 {
 	const struct optimizer_rule *rule = call->rule;
 	double *value = reference_at(device, call->value), *gradient = reference_at(device, call->gradient);
 	double *m = call->moment1 ? reference_at(device, call->moment1) : NULL;
 	double *v = call->moment2 ? reference_at(device, call->moment2) : NULL;
-	double correction1 = 1 - pow(rule->beta1, (double)call->scalars->step);
-	double correction2 = 1 - pow(rule->beta2, (double)call->scalars->step);
+	double *average = call->average ? reference_at(device, call->average) : NULL;
 
 	for (size_t i = 0; i < call->count; i++) {
-		double g = gradient[i] * call->scale;
+		double g = gradient[i] * call->scale, before = value[i];
 
-		if (rule->kind == OPTIMIZER_ADAM) {
-			m[i] = rule->beta1 * m[i] + (1 - rule->beta1) * g;
-			v[i] = rule->beta2 * v[i] + (1 - rule->beta2) * g * g;
-			value[i] -= call->scalars->learning_rate * (m[i] / correction1) /
-				    (sqrt(v[i] / correction2) + rule->epsilon);
-		} else {
-			if (m)
-				g = m[i] = rule->momentum * m[i] + g;
-			value[i] -= call->scalars->learning_rate * g;
-		}
+		if (rule->kind != OPTIMIZER_ADAMW)
+			g += rule->decay * value[i];
+		if (rule->kind == OPTIMIZER_SGD)
+			value[i] = sgd_step(call, value[i], g, m ? &m[i] : NULL);
+		else if (rule->kind == OPTIMIZER_STATISTIC)
+			value[i] += rule->momentum * (gradient[i] - value[i]);
+		else
+			value[i] = adam_step(call, value[i], g, &m[i], &v[i]);
+		if (average)
+			average[i] = rule->average * (call->scalars->step == 1 ? before : average[i]) +
+				     (1 - rule->average) * value[i];
 	}
 	return STATUS_OK;
 }
@@ -229,8 +254,8 @@ const struct backend reference_backend = {
 	.supports = reference_supports,
 	.workspace = reference_workspace,
 	.run = reference_run,
-	.add = reference_add,
-	.scale = reference_scale,
+	.add = reference_sum,
+	.scale = reference_multiply,
 	.sum_squares = reference_sum_squares,
 	.update = reference_update,
 };

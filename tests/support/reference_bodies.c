@@ -3,16 +3,6 @@
 #include <stdlib.h>
 #include "reference_bodies.h"
 
-static int64_t channels(const struct tensor *tensor)
-{
-	return tensor->dim[tensor->dims - 1];
-}
-
-static int64_t rows(const struct tensor *tensor)
-{
-	return (int64_t)tensor->elements / channels(tensor);
-}
-
 /* ---- convolution ---- */
 
 /* One multiplication of a convolution: y gets x * w. */
@@ -44,12 +34,13 @@ static int64_t input_position(
 static void visit_taps(const struct convolution *c, const struct tensor *x, const struct tensor *y,
 	double **data, void (*each)(const struct tap *tap, double **data))
 {
-	int64_t in = channels(x), out = channels(y), group_in = in / c->groups, group_out = out / c->groups;
+	int64_t in = reference_channels(x), out = reference_channels(y), group_in = in / c->groups,
+		group_out = out / c->groups;
 	int64_t taps = 1;
 
 	for (int axis = 0; axis < x->dims - 2; axis++)
 		taps *= c->kernel[axis];
-	for (int64_t p = 0; p < rows(y) * out; p++) {
+	for (int64_t p = 0; p < reference_rows(y) * out; p++) {
 		for (int64_t q = 0; q < taps * group_in; q++) {
 			int64_t o = p % out, position = input_position(c, x, y, p / out, q / group_in);
 			struct tap tap = {.w = q * out + o, .y = p, .o = o};
@@ -80,13 +71,13 @@ static void weight_tap(const struct tap *tap, double **data)
 static void add_bias(const struct tensor *y, const double *bias, double *out)
 {
 	for (size_t p = 0; bias && p < y->elements; p++)
-		out[p] += bias[p % (size_t)channels(y)];
+		out[p] += bias[p % (size_t)reference_channels(y)];
 }
 
 static void sum_bias(const struct tensor *dy, const double *in, double *bias)
 {
 	for (size_t p = 0; bias && p < dy->elements; p++)
-		bias[p % (size_t)channels(dy)] += in[p];
+		bias[p % (size_t)reference_channels(dy)] += in[p];
 }
 
 static void convolution(const struct call *call, double **in, double **out)
@@ -125,24 +116,27 @@ static void product(int64_t m, int64_t n, int64_t k, const double *a, const int6
 
 static void linear(const struct call *call, double **in, double **out)
 {
-	int64_t i = channels(call->in[0]), o = channels(call->out[0]);
+	int64_t i = reference_channels(call->in[0]), o = reference_channels(call->out[0]);
 
-	product(rows(call->in[0]), o, i, in[0], (int64_t[]){i, 1}, in[1], (int64_t[]){o, 1}, out[0]);
+	product(reference_rows(call->in[0]), o, i, in[0], (int64_t[]){i, 1}, in[1], (int64_t[]){o, 1},
+		out[0]);
 	add_bias(call->out[0], in[2], out[0]);
 }
 
 static void linear_data(const struct call *call, double **in, double **out)
 {
-	int64_t i = channels(call->out[0]), o = channels(call->in[0]);
+	int64_t i = reference_channels(call->out[0]), o = reference_channels(call->in[0]);
 
-	product(rows(call->in[0]), i, o, in[0], (int64_t[]){o, 1}, in[1], (int64_t[]){1, o}, out[0]);
+	product(reference_rows(call->in[0]), i, o, in[0], (int64_t[]){o, 1}, in[1], (int64_t[]){1, o},
+		out[0]);
 }
 
 static void linear_weight(const struct call *call, double **in, double **out)
 {
-	int64_t i = channels(call->in[0]), o = channels(call->in[1]);
+	int64_t i = reference_channels(call->in[0]), o = reference_channels(call->in[1]);
 
-	product(i, o, rows(call->in[0]), in[0], (int64_t[]){1, i}, in[1], (int64_t[]){o, 1}, out[0]);
+	product(i, o, reference_rows(call->in[0]), in[0], (int64_t[]){1, i}, in[1], (int64_t[]){o, 1},
+		out[0]);
 	sum_bias(call->in[1], in[1], out[1]);
 }
 
@@ -201,9 +195,9 @@ static void activation_backward(const struct call *call, double **in, double **o
 
 static void geglu(const struct call *call, double **in, double **out)
 {
-	int64_t c = channels(call->out[0]);
+	int64_t c = reference_channels(call->out[0]);
 
-	for (int64_t p = 0; p < rows(call->out[0]) * c; p++) {
+	for (int64_t p = 0; p < reference_rows(call->out[0]) * c; p++) {
 		const double *x = in[0] + p / c * 2 * c + p % c;
 
 		out[0][p] = x[0] * activate(ACTIVATION_GELU, x[c]);
@@ -212,9 +206,9 @@ static void geglu(const struct call *call, double **in, double **out)
 
 static void geglu_backward(const struct call *call, double **in, double **out)
 {
-	int64_t c = channels(call->in[1]);
+	int64_t c = reference_channels(call->in[1]);
 
-	for (int64_t p = 0; p < rows(call->in[1]) * c; p++) {
+	for (int64_t p = 0; p < reference_rows(call->in[1]) * c; p++) {
 		int64_t at = p / c * 2 * c + p % c;
 
 		out[0][at] = in[1][p] * activate(ACTIVATION_GELU, in[0][at + c]);
@@ -234,16 +228,19 @@ static struct norm group_norm_of(const struct call *call)
 	const struct tensor *x = call->in[0];
 
 	return (struct norm){.outer = x->dim[0],
-		.positions = rows(x) / x->dim[0],
-		.channels = channels(x),
-		.width = channels(x) / call->node->norm.groups};
+		.positions = reference_rows(x) / x->dim[0],
+		.channels = reference_channels(x),
+		.width = reference_channels(x) / call->node->norm.groups};
 }
 
 static struct norm layer_norm_of(const struct call *call)
 {
 	const struct tensor *x = call->in[0];
 
-	return (struct norm){.outer = rows(x), .positions = 1, .channels = channels(x), .width = channels(x)};
+	return (struct norm){.outer = reference_rows(x),
+		.positions = 1,
+		.channels = reference_channels(x),
+		.width = reference_channels(x)};
 }
 
 /* Statistic that element p belongs to. */
@@ -426,7 +423,7 @@ static void copy(const struct call *call, double **in, double **out)
 /* Element of v [N,C] that belongs to element p of x [N,...,C]. */
 static int64_t channel_of(const struct tensor *x, int64_t p)
 {
-	int64_t c = channels(x), sample = (int64_t)x->elements / x->dim[0];
+	int64_t c = reference_channels(x), sample = (int64_t)x->elements / x->dim[0];
 
 	return p / sample * c + p % c;
 }
@@ -445,9 +442,9 @@ static void channel_sum(const struct call *call, double **in, double **out)
 
 static void concat(const struct call *call, double **in, double **out)
 {
-	int64_t a = channels(call->in[0]), b = channels(call->in[1]);
+	int64_t a = reference_channels(call->in[0]), b = reference_channels(call->in[1]);
 
-	for (int64_t p = 0; p < rows(call->out[0]) * (a + b); p++) {
+	for (int64_t p = 0; p < reference_rows(call->out[0]) * (a + b); p++) {
 		int64_t row = p / (a + b), c = p % (a + b);
 
 		out[0][p] = c < a ? in[0][row * a + c] : in[1][row * b + c - a];
@@ -456,10 +453,10 @@ static void concat(const struct call *call, double **in, double **out)
 
 static void concat_backward(const struct call *call, double **in, double **out)
 {
-	int64_t all = channels(call->in[0]);
-	int64_t a = call->out[0] ? channels(call->out[0]) : all - channels(call->out[1]);
+	int64_t all = reference_channels(call->in[0]);
+	int64_t a = call->out[0] ? reference_channels(call->out[0]) : all - reference_channels(call->out[1]);
 
-	for (int64_t p = 0; p < rows(call->in[0]) * all; p++) {
+	for (int64_t p = 0; p < reference_rows(call->in[0]) * all; p++) {
 		int64_t row = p / all, c = p % all;
 
 		if (c < a && out[0])
@@ -472,7 +469,7 @@ static void concat_backward(const struct call *call, double **in, double **out)
 /* Element of the small image that element p of the large one is a copy of. */
 static int64_t nearest(const struct tensor *large, const struct tensor *small, int64_t p)
 {
-	int64_t c = channels(large), w = large->dim[2], h = large->dim[1];
+	int64_t c = reference_channels(large), w = large->dim[2], h = large->dim[1];
 	int64_t column = p / c % w, row = p / c / w % h, n = p / c / w / h;
 
 	return ((n * small->dim[1] + row * small->dim[1] / h) * small->dim[2] + column * small->dim[2] / w) *
@@ -494,9 +491,9 @@ static void upsample_backward(const struct call *call, double **in, double **out
 
 static void timestep_embedding(const struct call *call, double **in, double **out)
 {
-	int64_t width = channels(call->out[0]), half = width / 2;
+	int64_t width = reference_channels(call->out[0]), half = width / 2;
 
-	for (int64_t p = 0; p < rows(call->out[0]) * width; p++) {
+	for (int64_t p = 0; p < reference_rows(call->out[0]) * width; p++) {
 		double angle = in[0][p / width] * exp(-log(10000) * (double)(p % half) / (double)half);
 
 		out[0][p] = p % width < half ? cos(angle) : sin(angle);
@@ -505,23 +502,26 @@ static void timestep_embedding(const struct call *call, double **in, double **ou
 
 /* ---- loss ---- */
 
+static double selected(const struct call *call, double **in, int64_t p)
+{
+	return in[2] ? in[2][p / reference_channels(call->in[0])] : 1;
+}
+
 static void masked_mse(const struct call *call, double **in, double **out)
 {
-	int64_t c = channels(call->in[0]);
-
-	for (int64_t p = 0; p < rows(call->in[0]) * c; p++) {
-		out[0][0] += in[2][p / c] * pow(in[0][p] - in[1][p], 2);
-		out[1][0] += in[2][p / c];
+	for (int64_t p = 0; p < (int64_t)call->in[0]->elements; p++) {
+		out[0][0] += selected(call, in, p) * pow(in[0][p] - in[1][p], 2);
+		out[1][0] += selected(call, in, p);
 	}
 	out[0][0] = out[1][0] > 0 ? out[0][0] / out[1][0] : 0;
 }
 
 static void masked_mse_backward(const struct call *call, double **in, double **out)
 {
-	int64_t c = channels(call->in[0]);
+	double factor = in[3][0] > 0 ? 2 * (in[4] ? in[4][0] : 1) / in[3][0] : 0;
 
-	for (int64_t p = 0; p < rows(call->in[0]) * c; p++)
-		out[0][p] = in[3][0] > 0 ? 2 * in[2][p / c] * (in[0][p] - in[1][p]) / in[3][0] : 0;
+	for (int64_t p = 0; p < (int64_t)call->in[0]->elements; p++)
+		out[0][p] = factor * selected(call, in, p) * (in[0][p] - in[1][p]);
 }
 
 reference_body *const reference_bodies[OP_COUNT] = {
@@ -552,4 +552,23 @@ reference_body *const reference_bodies[OP_COUNT] = {
 	[OP_TIMESTEP_EMBEDDING] = timestep_embedding,
 	[OP_MASKED_MSE] = masked_mse,
 	[OP_MASKED_MSE_BACKWARD] = masked_mse_backward,
+	[OP_L1] = reference_l1,
+	[OP_L1_BACKWARD] = reference_l1_backward,
+	[OP_BATCH_NORM] = reference_batch_norm,
+	[OP_BATCH_NORM_BACKWARD] = reference_batch_norm_backward,
+	[OP_MAX_POOL] = reference_max_pool,
+	[OP_MAX_POOL_BACKWARD] = reference_max_pool_backward,
+	[OP_AVERAGE_POOL] = reference_average_pool,
+	[OP_AVERAGE_POOL_BACKWARD] = reference_average_pool_backward,
+	[OP_GLOBAL_POOL] = reference_global_pool,
+	[OP_GLOBAL_POOL_BACKWARD] = reference_global_pool_backward,
+	[OP_SUBSAMPLE] = reference_subsample,
+	[OP_SUBSAMPLE_BACKWARD] = reference_subsample_backward,
+	[OP_SLICE] = reference_slice,
+	[OP_SLICE_BACKWARD] = reference_slice_backward,
+	[OP_DROPOUT] = reference_dropout,
+	[OP_SCALE] = reference_scale,
+	[OP_FILL] = reference_fill,
+	[OP_CROSS_ENTROPY] = reference_cross_entropy,
+	[OP_CROSS_ENTROPY_BACKWARD] = reference_cross_entropy_backward,
 };

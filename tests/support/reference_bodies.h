@@ -7,4 +7,27 @@
 typedef void reference_body(const struct call *call, double **in, double **out);
 extern reference_body *const reference_bodies[OP_COUNT];
 
+/* reference_vision.c */
+reference_body reference_batch_norm, reference_batch_norm_backward, reference_max_pool,
+	reference_max_pool_backward, reference_average_pool, reference_average_pool_backward,
+	reference_global_pool, reference_global_pool_backward, reference_subsample,
+	reference_subsample_backward, reference_slice, reference_slice_backward, reference_dropout,
+	reference_scale, reference_fill, reference_cross_entropy, reference_cross_entropy_backward,
+	reference_l1, reference_l1_backward;
+
+/* Last dimension, and the elements in front of it. */
+static inline int64_t reference_channels(const struct tensor *tensor)
+{
+	return tensor->dim[tensor->dims - 1];
+}
+
+static inline int64_t reference_rows(const struct tensor *tensor)
+{
+	return (int64_t)tensor->elements / reference_channels(tensor);
+}
+
+/* Integers lie in the doubles as the floats of the same bits. */
+int32_t reference_integer(double value);
+double reference_float_of(int32_t integer);
+
 #endif
