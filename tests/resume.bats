@@ -69,6 +69,25 @@ finish() {
 		with_fault "$fault" train-step-loop two 2>>log && break
 	done
 	finish two
+	grep -c $'\tlost\t' two/shifts.tsv
+	[ "$(grep -c $'\tlost\t' two/shifts.tsv)" -ge 5 ]
+	same_run "$ONE" two
+}
+
+@test "a disk that is full or fails in the middle of the run: 73 or 74, a whole checkpoint, and the same bits later" {
+	new_run two
+	local fault path kind wanted
+	for fault in '*/checkpoints/* write:40+:ENOSPC 73' '*/log/* write:12+:ENOSPC 73' '*/checkpoints/* fsync:9+:EIO 74' \
+		'*/events.* write:9+:EDQUOT 73' '*/pictures/* write:1+:ENOSPC 73' '*/checkpoints/* rename:3:EIO 74'; do
+		read -r path kind wanted <<<"$fault"
+		NIGHTSHIFT_FAULT_PATH=$path run_tool "$wanted" with_fault "$kind" train-step-loop two
+		echo "$fault: $stderr"
+		[ "$(tail -n 1 two/shifts.tsv | cut -f2,9)" = "$(printf 'end\t%s' "$wanted")" ]
+		[[ ${stderr_lines[-1]} =~ (No space left on device|Disk quota exceeded|Input/output error)$ ]]
+		[ -z "$(find two -name '*.partial')" ]
+	done
+	[ "$(cut -f2 two/shifts.tsv | grep -c end)" = 6 ]
+	finish two
 	same_run "$ONE" two
 }
 
@@ -94,6 +113,7 @@ finish() {
 		with_fault write:120:KILL train-step-loop two 2>>log || true
 	done
 	finish two
+	[ "$(grep -c $'\tlost\t' two/shifts.tsv)" -ge 1 ]
 	[ "$(find two -name 'events.out.tfevents.*' | wc -l)" -ge 2 ]
 	"$ROOT/build/tests/tools/event-list" two/events.out.tfevents.* >events
 	[ "$(cut -f1,2 events | sort | uniq -d | wc -l)" = 0 ]
