@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/signals.h"
+#include "base/text.h"
 #include "comm/comm.h"
 #include "run/shift.h"
 #include "task/platform.h"
@@ -216,6 +217,23 @@ static int refused(struct work *work, int status)
 	return status;
 }
 
+/* The start row says what is not as the first shift had it. */
+static int claim(struct work *work)
+{
+	const char *differs = work->platform.differs;
+	struct text remark = {0};
+	int status;
+
+	if (differs[0])
+		text_format(&remark, "not the first shift's %s", differs);
+	status = text_check(&remark);
+	if (!status)
+		status = shift_claim(
+			&work->shift, &work->run, work->settings.take_over, work->step, remark.data);
+	text_release(&remark);
+	return status;
+}
+
 /* The end row. What ended the shift is what the user must read, also where the row cannot be written. */
 static int end_shift(const struct work *work, int status)
 {
@@ -258,7 +276,7 @@ static int work_shift(struct work *work)
 		status = checkpoint_resume(&work->run, &work->resumed, &work->resuming);
 	work->step = work->resuming ? work->resumed.step : 0;
 	if (!status)
-		status = shift_claim(&work->shift, &work->run, work->settings.take_over, work->step);
+		status = claim(work);
 	if (status)
 		return refused(work, status);
 	work->reason = "error";
@@ -267,8 +285,6 @@ static int work_shift(struct work *work)
 		return status; /* a newer shift owns the run: write nothing */
 	if (status && status != STATUS_AGAIN && !strcmp(work->reason, "error"))
 		work->reason = error_message();
-	if (work->platform.differs[0])
-		note("this shift ran with another %s than the first", work->platform.differs);
 	return end_shift(work, status);
 }
 

@@ -186,7 +186,7 @@ static void test_shards(void)
 	uint64_t expected, bytes;
 	bool found;
 	run_open(path, &run);
-	shift_claim(&shift, &run, true, 0);
+	shift_claim(&shift, &run, true, 0, NULL);
 	snprintf(state.config_id, sizeof state.config_id, "%s", config_id(run.config));
 	fixture_weights(&weights, 10);
 	weights.content.shard_bytes = sizeof weights.values[0][0];
@@ -393,7 +393,7 @@ static void test_publish_once(void)
 	fixture_live(path, 10, false);
 	resume(path, &equal, &state);
 	run_open(path, &run);
-	shift_claim(&shift, &run, true, 10);
+	shift_claim(&shift, &run, true, 10, NULL);
 	stat(file, &before);
 	fixture_weights(&weights, 10);
 	state.phase = PHASE_STEP;
@@ -453,7 +453,7 @@ static void test_keep(void)
 	check(lists(path, "best step-00000030 step-00000040 weights-00000020 weights-00000030"),
 		"two newest, the best weights and those of keep_every stay");
 	run_open(path, &run);
-	shift_claim(&shift, &run, true, 40);
+	shift_claim(&shift, &run, true, 40, NULL);
 	char *newest = join3(path, "checkpoints/step-00000040", "train.cfg");
 	char *leftover = path_join(path, "checkpoints/.step-00000050.shift-2.host.1.0.partial");
 	char *later = path_join(path, "checkpoints/.step-00000050.shift-99.host.1.0.partial");
@@ -585,7 +585,7 @@ static void test_two_writers(void)
 	struct shift shift;
 	int bad = 0, status;
 	run_open(path, &run);
-	shift_claim(&shift, &run, true, 0);
+	shift_claim(&shift, &run, true, 0, NULL);
 	pid_t child = fork();
 	for (int step = 1; step <= STEPS && !bad; step++) {
 		struct train_state state = {.step = step};

@@ -82,6 +82,16 @@ is_whole() {
 	one_error 'platform.cfg' 'newer'
 }
 
+@test "another program than the first shift's: a warning and a word in shifts.tsv, or refused with --same-bits" {
+	sed -i 's/^program = .*;/program = "0123";/' RUN/platform.cfg
+	run_tool 69 train-step-loop --same-bits RUN
+	one_error "not the first shift's program" 'same-bits'
+	run_tool 0 train-step-loop RUN
+	[[ $stderr == *"warning: "*"not the first shift's program; the numbers may differ"* ]]
+	[ "$(awk -F'\t' '$1 == 2 && $2 == "start" { print $10 }' RUN/shifts.tsv)" = "not the first shift's program" ]
+	is_whole
+}
+
 @test "a missing run, and one without a configuration" {
 	run_tool 66 train-step-loop nowhere
 	one_error 'nowhere' 'mkconfig'

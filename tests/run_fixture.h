@@ -114,7 +114,7 @@ __attribute__((unused)) static int fixture_live(const char *path, int64_t last, 
 		status = train_state_copy(&state, &checkpoint.state);
 	snprintf(state.config_id, sizeof state.config_id, "%s", config_id(run.config));
 	if (!status)
-		status = shift_claim(&shift, &run, true, state.step);
+		status = shift_claim(&shift, &run, true, state.step, NULL);
 	if (!status)
 		status = logs_open(&shift, found ? &state.logs : NULL, state.step + 1, &logs);
 	if (!status && state.step < last) {

@@ -67,7 +67,7 @@ static void test_tables(void)
 	struct log_lengths lengths = {0}, none = {0};
 	static const char step_tsv[] = "#step\tepoch\tsamples\tloss\tgrad_norm\tlr\n1\t0\t4\t0.5\t1\t0.1\n";
 	run_open(path, &run);
-	shift_claim(&shift, &run, true, 0);
+	shift_claim(&shift, &run, true, 0, NULL);
 	check_status(logs_open(&shift, NULL, 1, &logs), 0, "logs of a new run");
 	logs_row(logs, LOG_STEP, "1\t0\t4\t0.5\t1\t0.1");
 	check(log_is(&run, "log/step.tsv", ""), "a row is buffered");
@@ -111,7 +111,7 @@ static void test_others(void)
 	struct logs *logs;
 	struct log_lengths lengths = {0};
 	run_open(path, &run);
-	shift_claim(&shift, &run, true, 0);
+	shift_claim(&shift, &run, true, 0, NULL);
 	logs_open(&shift, NULL, 1, &logs);
 	append(&run, "log/step.tsv", "a line of somebody else\n");
 	check_status(logs_sync(logs, &lengths), STATUS_IO, "a log that somebody else wrote to is noticed");
@@ -143,7 +143,7 @@ static void test_cut(void)
 	struct log_lengths lengths = {0}, none = {0};
 	struct stat before, after;
 	run_open(path, &run);
-	shift_claim(&shift, &run, true, 0);
+	shift_claim(&shift, &run, true, 0, NULL);
 	logs_open(&shift, NULL, 1, &logs);
 	logs_row(logs, LOG_STEP, "1\t0\t4\t0.5\t1\t0.1");
 	logs_sync(logs, &lengths);
@@ -207,7 +207,7 @@ static void test_bad_lengths(void)
 	struct log_lengths lengths = {0};
 	bool good = true;
 	run_open(path, &run);
-	shift_claim(&shift, &run, true, 0);
+	shift_claim(&shift, &run, true, 0, NULL);
 	logs_open(&shift, NULL, 1, &logs);
 	logs_sync(logs, &lengths);
 	logs_close(logs);
@@ -261,7 +261,7 @@ static void test_events(void)
 	for (int life = 0; life < 4; life++) {
 		struct shift shift;
 		struct logs *logs;
-		if (shift_claim(&shift, &run, true, saved) ||
+		if (shift_claim(&shift, &run, true, saved, NULL) ||
 			logs_open(&shift, life ? &lengths : NULL, saved + 1, &logs))
 			exit(1);
 		for (int64_t step = saved + 1; step <= last[life]; step++) {

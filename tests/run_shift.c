@@ -280,10 +280,10 @@ static void test_claim(void)
 	struct shift_row *rows;
 	size_t count;
 	run_open(path, &run);
-	check_status(shift_claim(&first, &run, false, 0), 0, "the first claim");
+	check_status(shift_claim(&first, &run, false, 0, NULL), 0, "the first claim");
 	check(first.number == 1 && !shift_fence(&first), "is number 1 and in front");
-	check_status(shift_claim(&second, &run, false, 0), STATUS_UNAVAILABLE, "a second one is refused");
-	check_status(shift_claim(&second, &run, true, 7), 0, "unless it takes over");
+	check_status(shift_claim(&second, &run, false, 0, NULL), STATUS_UNAVAILABLE, "a second one is refused");
+	check_status(shift_claim(&second, &run, true, 7, NULL), 0, "unless it takes over");
 	check(second.number == 2 && !shift_fence(&second), "and is in front then");
 	check_status(shift_fence(&first), STATUS_FENCED, "the first is fenced");
 	check_status(shift_end(&second, 9, STATUS_AGAIN, "notice"), 0, "the second ends");
@@ -299,7 +299,7 @@ static void test_claim(void)
 	file_list(folder, &names);
 	check(names.count == 3 && !strcmp(names.name[2], "current"), "nothing temporary is left in shifts/");
 	names_release(&names);
-	check_status(shift_claim(&first, &run, false, 9), 0, "behind an end row anybody may claim");
+	check_status(shift_claim(&first, &run, false, 9, NULL), 0, "behind an end row anybody may claim");
 	unlink(current);
 	check_status(shift_fence(&second), STATUS_FENCED, "without shifts/current the claims decide");
 	check_status(shift_fence(&first), 0, "for the owner too");
@@ -320,7 +320,7 @@ static int compete(const char *path, bool take_over, int go, int ready, int stay
 	if (read(go, &byte, 1) < 0)
 		return 1;
 	if (!status)
-		status = shift_claim(&shift, &run, take_over, 0);
+		status = shift_claim(&shift, &run, take_over, 0, NULL);
 	if (write(ready, &byte, 1) != 1 || read(stay, &byte, 1) < 0)
 		return 1;
 	if (!status)
@@ -400,11 +400,11 @@ static void test_zombie(void)
 	run_open(path, &run);
 	snprintf(state.config_id, sizeof state.config_id, "%s", config_id(run.config));
 	fixture_weights(&weights, 10);
-	shift_claim(&zombie, &run, false, 0);
+	shift_claim(&zombie, &run, false, 0, NULL);
 	logs_open(&zombie, NULL, 1, &logs);
 	logs_row(logs, LOG_STEP, "1\t0\t4\t0.5\t1\t0.1");
 	check_status(logs_flush(logs), 0, "an owner flushes its logs");
-	shift_claim(&owner, &run, true, 0);
+	shift_claim(&owner, &run, true, 0, NULL);
 	logs_row(logs, LOG_STEP, "2\t0\t8\t0.5\t1\t0.1");
 	check_status(logs_flush(logs), STATUS_FENCED, "a zombie does not flush");
 	check_status(logs_sync(logs, &lengths), STATUS_FENCED, "nor sync");

@@ -321,15 +321,16 @@ static int write_lost_rows(const struct shift *shift)
 	return status;
 }
 
-static int write_start_row(const struct shift *shift, int64_t step)
+static int write_start_row(const struct shift *shift, int64_t step, const char *remark)
 {
 	struct shift_row row;
 	fill_row(shift, "start", &row);
 	row.step = step;
+	snprintf(row.reason, sizeof row.reason, "%s", remark ? remark : "");
 	return shift_row_add(shift->run, &row);
 }
 
-int shift_claim(struct shift *shift, const struct run *run, bool take_over, int64_t step)
+int shift_claim(struct shift *shift, const struct run *run, bool take_over, int64_t step, const char *remark)
 {
 	static const char *const swept[] = {"", "log", "checkpoints"};
 	char tag[32], *temporary = NULL;
@@ -352,7 +353,7 @@ int shift_claim(struct shift *shift, const struct run *run, bool take_over, int6
 	if (!status)
 		status = write_lost_rows(shift);
 	if (!status)
-		status = write_start_row(shift, step);
+		status = write_start_row(shift, step, remark);
 	snprintf(tag, sizeof tag, "shift-%lld", (long long)shift->number);
 	publish_tag(shift->number ? tag : NULL);
 	for (size_t i = 0; i < sizeof swept / sizeof *swept && !status; i++)

@@ -28,9 +28,10 @@ struct shift {
  * naming the owner, or STATUS_FENCED when a later life of the same job owns the run. `take_over` forces it. Claims nothing: for mkconfig, snapshot-code and the trainer's dry run. */
 int shift_check(const struct run *run, const struct shift_identity *identity, bool take_over);
 /* Checks, then claims the next number; writes the "lost" row for an owner that left no end row, and the "start" row; removes what
- * killed shifts left half-written.
+ * killed shifts left half-written. `remark` (NULL or "": none) is the start row's reason.
  * STATUS_FENCED when a higher claim appears meanwhile. */
-int shift_claim(struct shift *shift, const struct run *run, bool take_over, int64_t step);
+int shift_claim(
+	struct shift *shift, const struct run *run, bool take_over, int64_t step, const char *remark);
 /* Reads shifts/current: STATUS_FENCED when a newer shift exists. Called before each publish, prune and log flush. */
 int shift_fence(const struct shift *shift);
 /* A status that a write to RUN ended with, 0 included: becomes STATUS_FENCED when a newer shift exists, which removes the files that an
