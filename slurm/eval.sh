@@ -24,6 +24,7 @@ fi
 . "$home/slurm/lib.sh"
 
 [ $# -eq 1 ] || { usage >&2 && exit 64; }
+NIGHTSHIFT_EVALUATE=yes # an exported "no" is meant for the training, and this is the other job
 life_begin eval "$1"
 while :; do
 	life_stage

@@ -589,6 +589,15 @@ data() {
 	grep -q -- "--time=5 --dependency=afterok:102 --kill-on-invalid-dep=yes $ROOT/slurm/eval.sh $PWD/run" calls
 }
 
+@test "eval.sh scores, also where the environment tells the training not to" {
+	data
+	rm -r run
+	mkconfig run depth-tiny data.train.rooms.path="$PWD/rooms" train.steps=1
+	train-step-loop run
+	NIGHTSHIFT_EVALUATE=no run_tool 0 bash "$ROOT/slurm/eval.sh" run
+	[ "$(wc -l <run/eval/rooms.tsv)" -gt 2 ]
+}
+
 @test "the scripts pass shellcheck" {
 	command -v shellcheck >/dev/null || skip "shellcheck is not installed"
 	cd "$ROOT"
