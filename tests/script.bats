@@ -591,7 +591,6 @@ data() {
 
 @test "eval.sh scores, also where the environment tells the training not to" {
 	data
-	rm -r run
 	mkconfig run depth-tiny data.train.rooms.path="$PWD/rooms" train.steps=1
 	train-step-loop run
 	NIGHTSHIFT_EVALUATE=no run_tool 0 bash "$ROOT/slurm/eval.sh" run
