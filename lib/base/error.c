@@ -19,6 +19,7 @@ static __thread struct {
 } current;
 
 static char program_name[64] = "nightshift";
+static char rank_words[24]; /* "rank 3: ", or empty */
 
 /* Of one line being printed: threads print, and whoever listens may go away while they do. */
 static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER;
@@ -48,6 +49,13 @@ void error_program(const char *argument_zero)
 const char *error_program_name(void)
 {
 	return program_name;
+}
+
+void error_rank(int rank)
+{
+	rank_words[0] = 0;
+	if (rank > 0)
+		snprintf(rank_words, sizeof rank_words, "rank %d: ", rank);
 }
 
 /* The arguments may point into the present message, so the new one is made beside it. */
@@ -145,7 +153,7 @@ static void print_line(const char *kind, const char *text)
 	char line[LINE_BYTES];
 	char *start = line + strlen(wipe);
 	size_t room = sizeof line - strlen(wipe);
-	snprintf(start, room - 1, "%s: %s%s", program_name, kind, text);
+	snprintf(start, room - 1, "%s: %s%s%s", program_name, rank_words, kind, text);
 	replace_controls(start);
 	pthread_mutex_lock(&printing);
 	if (listener.line)

@@ -29,6 +29,8 @@ enum status {
 /* Name used in front of every line on stderr; called first thing in main(). `argument_zero` may hold a path. */
 void error_program(const char *argument_zero);
 const char *error_program_name(void);
+/* Lines of a rank above 0 bear its number: "program: rank 3: ...". */
+void error_rank(int rank);
 
 /* Sets the message (replacing an older one) and returns `status`. */
 int error_set(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -87,6 +87,14 @@ enum signals_notice signals_notice(void)
 	return seen_term ? NOTICE_TERM : seen_usr2 ? NOTICE_USR2 : NOTICE_NONE;
 }
 
+void signals_adopt(enum signals_notice notice, double ago)
+{
+	int64_t none = 0, then = (int64_t)((clock_seconds() - ago) * 1e6) + 1;
+	if (notice > signals_notice())
+		atomic_compare_exchange_strong(
+			notice == NOTICE_TERM ? &seen_term : &seen_usr2, &none, then > 0 ? then : 1);
+}
+
 double signals_notice_time(void)
 {
 	int64_t seen = seen_term ? seen_term : seen_usr2;

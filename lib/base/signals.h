@@ -26,6 +26,8 @@ int signals_catch_interrupt(void);
 bool signals_interrupted(void);
 void signals_ignore_pipe(void);
 enum signals_notice signals_notice(void); /* the most urgent one seen */
+/* A notice that another rank got `ago` seconds ago is ours, too, where we have none as urgent. */
+void signals_adopt(enum signals_notice notice, double ago);
 double signals_notice_time(void);         /* clock_seconds() at which that one was first noticed */
 
 #endif

@@ -59,18 +59,25 @@ static void *run_jobs(void *argument)
 	return NULL;
 }
 
-/* Starts up to `wanted` threads with the end-of-shift signals blocked; fewer is slower, not wrong. */
-static size_t start_threads(pthread_t *thread, size_t wanted, struct work *work)
+/* A thread with the end-of-shift signals blocked. */
+static bool start_thread(pthread_t *thread, void *(*run)(void *), void *argument)
 {
 	sigset_t blocked, before;
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGUSR2);
 	sigaddset(&blocked, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &blocked, &before);
-	size_t started = 0;
-	while (started < wanted && !pthread_create(&thread[started], NULL, run_jobs, work))
-		started++;
+	bool started = !pthread_create(thread, NULL, run, argument);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return started;
+}
+
+/* Starts up to `wanted` threads; fewer is slower, not wrong. */
+static size_t start_threads(pthread_t *thread, size_t wanted, struct work *work)
+{
+	size_t started = 0;
+	while (started < wanted && start_thread(&thread[started], run_jobs, work))
+		started++;
 	return started;
 }
 
@@ -94,4 +101,49 @@ int threads_run(int threads, size_t count, int (*job)(void *context, size_t inde
 		error_set(work.status, "%s", work.message ? work.message : "out of memory");
 	free(work.message);
 	return work.status;
+}
+
+/* ---- one job ---- */
+
+static void *run_job(void *argument)
+{
+	struct thread_job *job = argument;
+	job->status = job->run(job->context);
+	if (job->status)
+		job->message = memory_text(error_message());
+	job->done = true;
+	return NULL;
+}
+
+void thread_job_start(struct thread_job *job, int (*run)(void *context), void *context)
+{
+	*job = (struct thread_job){.run = run, .context = context, .running = true};
+	job->inline_run = !start_thread(&job->thread, run_job, job);
+	if (job->inline_run)
+		run_job(job);
+}
+
+bool thread_job_running(const struct thread_job *job)
+{
+	return job->running;
+}
+
+bool thread_job_done(const struct thread_job *job)
+{
+	return !job->running || job->done;
+}
+
+int thread_job_wait(struct thread_job *job)
+{
+	int status;
+	if (!job->running)
+		return STATUS_OK;
+	if (!job->inline_run)
+		pthread_join(job->thread, NULL);
+	status = job->status;
+	if (status)
+		error_set(status, "%s", job->message ? job->message : "out of memory");
+	free(job->message);
+	*job = (struct thread_job){0};
+	return status;
 }

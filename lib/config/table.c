@@ -78,6 +78,8 @@ const struct config_key config_keys[] = {
 	{"cpu.isa", CONFIG_CHOICE, IDENTITY, "auto", 0, 0, "auto|plain|avx2|avx512", "", "highest instruction set"},
 	{"precision", CONFIG_CHOICE, IDENTITY, "auto", 0, 0, "auto|f32", "", "type of computation"},
 	{"memory", CONFIG_BYTES, OPERATIONAL, "0", 0, 0, "", "", "memory budget of the device; 0: what it has"},
+	{"parallel.exact", CONFIG_BOOL, IDENTITY, "true", 0, 0, "", "", "add the ranks' gradients in a fixed order: equal bits for any number of ranks"},
+	{"parallel.timeout", CONFIG_NUMBER, OPERATIONAL, "600", 1, 1e6, "", "s", "a rank that is silent for so long is lost; longer than any save"},
 	{"stage.to", CONFIG_PATH, OPERATIONAL, "", 0, 0, "", "", "node-local scratch; empty: the site's usual places"},
 	{"stage.in_place", CONFIG_BOOL, OPERATIONAL, "false", 0, 0, "", "", "read the data where it is, copy nothing"},
 	{0}};

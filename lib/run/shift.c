@@ -289,7 +289,7 @@ static void fill_row(const struct shift *shift, const char *event, struct shift_
 		.step = -1};
 	row->nodes =
 		environment_integer("SLURM_STEP_NUM_NODES", environment_integer("SLURM_JOB_NUM_NODES", 1));
-	row->world = environment_integer("SLURM_STEP_NUM_TASKS", 1);
+	row->world = environment_integer("OMPI_COMM_WORLD_SIZE", environment_integer("SLURM_STEP_NUM_TASKS", 1));
 	snprintf(row->event, sizeof row->event, "%s", event);
 	snprintf(row->job, sizeof row->job, "%s", shift->identity.job);
 	clock_text(clock_wall(), row->time);
@@ -330,11 +330,24 @@ static int write_start_row(const struct shift *shift, int64_t step, const char *
 	return shift_row_add(shift->run, &row);
 }
 
+/* Temporary names of this process bear the shift's number from now on. */
+static void mark_temporaries(int64_t number)
+{
+	char tag[32];
+	snprintf(tag, sizeof tag, "shift-%lld", (long long)number);
+	publish_tag(number ? tag : NULL);
+}
+
+void shift_join(struct shift *shift, const struct run *run, int64_t number, const struct shift_identity *identity)
+{
+	*shift = (struct shift){.number = number, .identity = *identity, .run = run};
+	mark_temporaries(number);
+}
+
 int shift_claim(struct shift *shift, const struct run *run, bool take_over, int64_t step, const char *remark)
 {
 	static const char *const swept[] = {"", "log", "checkpoints"};
-	char tag[32], *temporary = NULL;
-	char *directory = run_path(run, "shifts");
+	char *temporary = NULL, *directory = run_path(run, "shifts");
 	*shift = (struct shift){.run = run};
 	shift_identity(&shift->identity);
 	int status = directory ? file_make_directory(directory) : error_status();
@@ -354,8 +367,7 @@ int shift_claim(struct shift *shift, const struct run *run, bool take_over, int6
 		status = write_lost_rows(shift);
 	if (!status)
 		status = write_start_row(shift, step, remark);
-	snprintf(tag, sizeof tag, "shift-%lld", (long long)shift->number);
-	publish_tag(shift->number ? tag : NULL);
+	mark_temporaries(shift->number);
 	for (size_t i = 0; i < sizeof swept / sizeof *swept && !status; i++)
 		status = shift_sweep(shift, swept[i]);
 	free(temporary);

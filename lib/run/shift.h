@@ -32,6 +32,8 @@ int shift_check(const struct run *run, const struct shift_identity *identity, bo
  * STATUS_FENCED when a higher claim appears meanwhile. */
 int shift_claim(
 	struct shift *shift, const struct run *run, bool take_over, int64_t step, const char *remark);
+/* Another process of the shift that one has claimed: `number` and `identity` are those of the claim. */
+void shift_join(struct shift *shift, const struct run *run, int64_t number, const struct shift_identity *identity);
 /* Reads shifts/current: STATUS_FENCED when a newer shift exists. Called before each publish, prune and log flush. */
 int shift_fence(const struct shift *shift);
 /* A status that a write to RUN ended with, 0 included: becomes STATUS_FENCED when a newer shift exists, which removes the files that an

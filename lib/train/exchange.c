@@ -74,12 +74,21 @@ static int ready(void *state, size_t from)
 	return status;
 }
 
+void exchange_begin(struct exchange *exchange)
+{
+	exchange->started = exchange->finished = exchange->early = 0;
+	exchange->ready_from = exchange->count;
+	exchange->over = false;
+}
+
 int exchange_finish(struct exchange *exchange)
 {
 	struct comm *comm = exchange->comm;
 	double start = clock_seconds();
 	int status = 0;
 
+	if (exchange->over)
+		return 0;
 	exchange->ready_from = 0;
 	while (!status && exchange->finished < exchange->buckets) {
 		status = start_ready(exchange);
@@ -90,8 +99,7 @@ int exchange_finish(struct exchange *exchange)
 			status = test_all(exchange);
 	}
 	exchange->waited = clock_seconds() - start;
-	exchange->started = exchange->finished = 0;
-	exchange->ready_from = exchange->count;
+	exchange->over = true;
 	return status;
 }
 
@@ -117,7 +125,7 @@ int exchange_init(struct exchange *exchange, struct comm *comm, struct program *
 	if (exchange->bucket > BUCKET_LARGEST)
 		exchange->bucket = BUCKET_LARGEST;
 	exchange->buckets = (exchange->count + exchange->bucket - 1) / exchange->bucket;
-	exchange->ready_from = exchange->count;
+	exchange_begin(exchange);
 	for (int i = 0; i < EXCHANGE_FLIGHT && !status; i++)
 		status = comm->reduction_new(comm, exchange->bucket, &exchange->reduction[i]);
 	if (!status)

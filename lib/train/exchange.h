@@ -17,6 +17,7 @@ struct exchange {
 	size_t bucket, buckets;  /* floats in one (the last may be smaller), how many */
 	size_t ready_from;       /* complete from this float on */
 	size_t started, finished;
+	bool over;               /* of this step */
 	struct comm_reduction *reduction[EXCHANGE_FLIGHT]; /* bucket b uses b modulo EXCHANGE_FLIGHT */
 	/* of the last step, for people */
 	size_t early;            /* buckets that were started before the backward pass had ended */
@@ -26,7 +27,9 @@ struct exchange {
 /* For a prepared program; with several ranks it becomes the program's exchange. Borrows both. */
 int exchange_init(struct exchange *exchange, struct comm *comm, struct program *program);
 void exchange_release(struct exchange *exchange);
-/* Adds up what is left, ready or not: every rank must come here once a step, also one whose step has failed. */
+/* Before the first micro-batch of a step. */
+void exchange_begin(struct exchange *exchange);
+/* Adds up what is left, ready or not: every rank must come here in a step, also one whose step has failed. Nothing the second time. */
 int exchange_finish(struct exchange *exchange);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "comm/comm.h"
 #include "file/image.h"
 #include "graph/graph.h"
 #include "run/checkpoint.h"
@@ -29,7 +30,7 @@ struct loop_task {
 	int64_t epoch_samples;
 	struct schedule schedule;
 	double learning_rate;
-	/* Loads micro-batch `micro` of step `step` (0-based global numbers) and runs forward and backward. */
+	/* Loads micro-batch `micro` of step `step` (0-based; of all ranks) and runs forward and backward. */
 	int (*micro)(void *state, int64_t step, int64_t micro, struct loop_micro *result);
 	/* Names of the samples of that micro-batch, for messages; owned by the caller, NULL on failure. */
 	char *(*samples)(void *state, int64_t step, int64_t micro);
@@ -73,8 +74,11 @@ struct loop_plan {
  * Runs the shift that `shift` claimed, from the checkpoint `resumed` (NULL: from the present weights at step 0) to the end of
  * training, a reason to leave, or an error. Writes logs, checkpoints, pictures, `done` and nothing else; the caller writes the
  * end row with *reason (a static string) and *step. Returns 0 (done), STATUS_AGAIN (left in time), or an error's status.
+ *
+ * Every rank calls it. Rank r of N runs the r-th N-th of a step's micro-batches and every N-th sample and picture; rank 0 writes and
+ * decides; all leave together with one status. After comm->lost the caller must not wait for anybody.
  */
-int loop_run(const struct run *run, const struct shift *shift, const struct loop_task *task,
+int loop_run(const struct run *run, const struct shift *shift, struct comm *comm, const struct loop_task *task,
 	const struct loop_plan *plan, struct leave *leave, const struct checkpoint *resumed, int64_t *step,
 	const char **reason);
 

@@ -19,8 +19,7 @@ static char *joined(const char *name, const char *suffix)
 	return text_take(&text);
 }
 
-static int describe(
-	struct safetensor *tensor, const struct parameter *parameter, const char *suffix, float **memory)
+static int describe(struct safetensor *tensor, const struct parameter *parameter, const char *suffix)
 {
 	memset(tensor, 0, sizeof(*tensor));
 	tensor->name = joined(parameter->name, suffix);
@@ -28,8 +27,7 @@ static int describe(
 	tensor->dims = parameter->dims;
 	memcpy(tensor->dim, parameter->dim, sizeof(parameter->dim));
 	tensor->bytes = parameter->count * sizeof(float);
-	tensor->data = *memory = memory_new(parameter->count, sizeof(float));
-	return tensor->name && *memory ? 0 : STATUS_FAILURE;
+	return tensor->name ? 0 : STATUS_FAILURE;
 }
 
 int weights_init(struct weights *weights, const struct store *store)
@@ -44,16 +42,38 @@ int weights_init(struct weights *weights, const struct store *store)
 	if (!weights->model || !weights->optimizer || !weights->memory)
 		return STATUS_FAILURE;
 	for (size_t i = 0; i < count && !status; i++)
-		status = describe(&weights->model[weights->model_count++], store_parameter(store, i), "",
-			&weights->memory[i]);
+		status = describe(&weights->model[weights->model_count++], store_parameter(store, i), "");
 	for (size_t m = 0; m < MOMENTS; m++)
-		for (size_t i = 0; i < count && !status && store_has(store, moments[m].slot); i++) {
-			size_t slot = weights->optimizer_count++;
-
-			status = describe(&weights->optimizer[slot], store_parameter(store, i),
-				moments[m].suffix, &weights->memory[count + slot]);
-		}
+		for (size_t i = 0; i < count && !status && store_has(store, moments[m].slot); i++)
+			status = describe(&weights->optimizer[weights->optimizer_count++],
+				store_parameter(store, i), moments[m].suffix);
 	return status;
+}
+
+static int allocate(struct safetensor *tensor, const bool *wanted, size_t count, float **memory)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!wanted[i])
+			continue;
+		tensor[i].data = memory[i] = memory_new(tensor[i].bytes, 1);
+		if (!memory[i])
+			return STATUS_FAILURE;
+	}
+	return 0;
+}
+
+int weights_allocate(struct weights *weights, const bool *model, const bool *optimizer)
+{
+	int status = allocate(weights->model, model, weights->model_count, weights->memory);
+
+	return status ? status
+		      : allocate(weights->optimizer, optimizer, weights->optimizer_count,
+				weights->memory + weights->model_count);
+}
+
+static int fill(const struct store *store, size_t i, enum store_slot slot, float *memory)
+{
+	return memory ? store_export(store, i, slot, memory) : 0;
 }
 
 int weights_fill(struct weights *weights, const struct store *store)
@@ -62,10 +82,10 @@ int weights_fill(struct weights *weights, const struct store *store)
 	int status = 0;
 
 	for (size_t i = 0; i < count && !status; i++)
-		status = store_export(store, i, SLOT_VALUE, weights->memory[i]);
+		status = fill(store, i, SLOT_VALUE, weights->memory[i]);
 	for (size_t m = 0; m < MOMENTS; m++)
 		for (size_t i = 0; i < count && !status && store_has(store, moments[m].slot); i++)
-			status = store_export(store, i, moments[m].slot, weights->memory[slot++]);
+			status = fill(store, i, moments[m].slot, weights->memory[slot++]);
 	return status;
 }
 
@@ -157,5 +177,24 @@ int weights_load_optimizer(struct store *store, const struct checkpoint *checkpo
 				status = import(store, i, moments[m].slot, tensor);
 			free(name);
 		}
+	return status;
+}
+
+int weights_broadcast(struct store *store, struct comm *comm)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < store_count(store) && !status && comm->size > 1; i++) {
+		size_t count = store_parameter(store, i)->count;
+		float *values = memory_new(count, sizeof(float));
+
+		status = values ? store_export(store, i, SLOT_VALUE, values) : STATUS_FAILURE;
+		status = comm_agree(comm, status, NULL, 0, NULL);
+		if (!status)
+			status = comm->broadcast(comm, 0, values, count * sizeof(float));
+		if (!status)
+			status = store_import(store, i, SLOT_VALUE, values);
+		free(values);
+	}
 	return status;
 }

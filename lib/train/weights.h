@@ -2,19 +2,23 @@
 #ifndef NIGHTSHIFT_TRAIN_WEIGHTS_H
 #define NIGHTSHIFT_TRAIN_WEIGHTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "comm/comm.h"
 #include "graph/graph.h"
 #include "run/checkpoint.h"
 
 /* The store's tensors for saving: model (values) and optimizer (NAME.exp_avg, NAME.exp_avg_sq, or NAME.momentum_buffer).
- * Buffers are allocated once by weights_init() and refilled by weights_fill(). */
+ * Described by weights_init(); those that this process writes get memory once, and are refilled by weights_fill(). */
 struct weights {
 	struct safetensor *model, *optimizer;
 	size_t model_count, optimizer_count;
-	float **memory; /* owned, one a tensor */
+	float **memory; /* owned, one a tensor, of the model and then of the optimizer; NULL: another rank's */
 };
 int weights_init(struct weights *weights, const struct store *store);
+/* `model` and `optimizer`: one flag a tensor. */
+int weights_allocate(struct weights *weights, const bool *model, const bool *optimizer);
 int weights_fill(struct weights *weights, const struct store *store);
 void weights_release(struct weights *weights);
 
@@ -23,5 +27,8 @@ void weights_release(struct weights *weights);
 int weights_load(struct store *store, const struct checkpoint *checkpoint, const char *ignore);
 /* Loads the optimizer's moments of a step-* checkpoint. */
 int weights_load_optimizer(struct store *store, const struct checkpoint *checkpoint);
+
+/* The values of rank 0's parameters become those of all. Every rank calls it. */
+int weights_broadcast(struct store *store, struct comm *comm);
 
 #endif

@@ -1,0 +1,263 @@
+/* The training loop: a step, and what people see of it. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "train/loop_parts.h"
+
+#define FLUSH_SECONDS 5.0 /* how often people see new rows */
+
+/* ---- what people see ---- */
+
+static uint64_t resident_bytes(void)
+{
+	char *data = NULL, *words[3];
+	size_t bytes;
+	uint64_t pages = 0;
+
+	if (!file_read("/proc/self/statm", 4096, &data, &bytes) && text_split(data, ' ', words, 3) == 3)
+		text_to_uint64(words[1], &pages);
+	free(data);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Mean of the last steps. */
+static double recent_mean(const struct loop *loop, const double *values)
+{
+	int64_t count = loop->steps_here < SPEED_STEPS ? loop->steps_here : SPEED_STEPS;
+	double sum = 0;
+
+	for (int64_t i = 0; i < count; i++)
+		sum += values[i];
+	return count ? sum / (double)count : 0;
+}
+
+static void show_step(struct loop *loop, double loss, double rate)
+{
+	double seconds = recent_mean(loop, loop->recent), data = recent_mean(loop, loop->recent_data);
+	char left[32];
+
+	if (!progress_due(&loop->progress) || seconds <= 0)
+		return;
+	progress_show(&loop->progress,
+		"step %lld/%lld  %s left  loss %.4f  lr %.3g  %.1f samples/s  data %.0f%%",
+		(long long)loop->state.step, (long long)loop->plan->steps,
+		text_of_seconds(seconds * (double)(loop->plan->steps - loop->state.step), left), loss, rate,
+		(double)loop->task->batch / seconds, 100 * data / seconds);
+}
+
+static int add_fields(struct text *row, const double *values, int count)
+{
+	for (int i = 0; i < count; i++) {
+		text_add(row, "\t");
+		text_number(row, values[i]);
+	}
+	return text_check(row);
+}
+
+/* ---- phase: step ---- */
+
+static int not_finite(struct loop *loop, int64_t micro, const char *what)
+{
+	char *names = loop->task->samples(loop->task->state, loop->state.step, micro);
+	struct text message = {0};
+
+	loop->reason = "not finite";
+	text_format(&message, "step %lld: %s (samples of the batch: %s); nothing was saved",
+		(long long)loop->state.step + 1, what, names ? names : "unknown");
+	error_set(STATUS_FENCED, "%s", message.data ? message.data : "not finite");
+	text_release(&message);
+	free(names);
+	return STATUS_FENCED;
+}
+
+/* This rank's micro-batches of one step, their gradients added up over all ranks. */
+static int run_micros(struct loop *loop, struct share *share)
+{
+	int64_t micros = loop->task->micros / loop->comm->size, first = loop->comm->rank * micros;
+	int status = 0;
+
+	for (int64_t i = 0; i < micros && !status; i++) {
+		struct loop_micro result = {0};
+
+		program_begin(loop->task->program, i, micros);
+		status = loop->task->micro(loop->task->state, loop->state.step, first + i, &result);
+		share->not_finite = status == STATUS_FENCED || (!status && !isfinite(result.loss));
+		if (share->not_finite) /* where the engine met it, it says where */
+			return not_finite(
+				loop, first + i, status ? error_message() : "the loss is not finite");
+		if (status)
+			return loop_bad_sample(loop, status);
+		share->loss[i] = result.loss;
+		share->data_seconds += result.data_seconds;
+		share->skipped += result.skipped;
+		status = program_collect(loop->task->program, i, micros);
+	}
+	return status;
+}
+
+/* All micro-batches of one step; the loss is their mean, added in order. */
+static int run_all_micros(struct loop *loop, double *loss, struct loop_micro *total)
+{
+	int64_t micros = loop->task->micros / loop->comm->size;
+	int status, others;
+	double sum = 0;
+
+	memset(loop->mine, 0, loop->share_bytes);
+	exchange_begin(&loop->exchange);
+	status = run_micros(loop, loop->mine);
+	others = exchange_finish(&loop->exchange);
+	loop->mine->news = loop_news();
+	status =
+		comm_agree(loop->comm, status ? status : others, loop->mine, loop->share_bytes, loop->shares);
+	for (int r = 0; r < loop->comm->size && !loop->comm->lost; r++) {
+		const struct share *share =
+			(const struct share *)(loop->shares + (size_t)r * loop->share_bytes);
+
+		loop_hear(&share->news);
+		if (share->not_finite)
+			loop->reason = "not finite";
+		for (int64_t i = 0; i < micros; i++)
+			sum += share->loss[i];
+		total->data_seconds = fmax(total->data_seconds, share->data_seconds);
+		total->skipped += share->skipped;
+	}
+	*loss = sum / (double)loop->task->micros;
+	return status;
+}
+
+static int log_step(
+	struct loop *loop, double loss, double norm, double rate, double seconds, double data_seconds)
+{
+	struct train_state *state = &loop->state;
+	struct text row = {0};
+	int status;
+
+	if (!loop_is_first(loop))
+		return 0;
+	text_format(&row, "%lld\t%lld\t%lld", (long long)state->step, (long long)state->epoch,
+		(long long)state->samples);
+	status = add_fields(&row, (double[]){loss, norm, rate}, 3);
+	if (!status)
+		status = logs_row(loop->logs, LOG_STEP, row.data);
+	text_clear(&row);
+	text_format(&row, "%lld\t%lld\t%.3f\t%.6f\t%.6f\t%.2f\t%llu\t%.6f\t%zu", (long long)state->step,
+		(long long)loop->shift->number, clock_wall(), seconds, data_seconds,
+		(double)loop->task->batch / fmax(seconds, 1e-9), (unsigned long long)resident_bytes(),
+		loop->exchange.waited, loop->exchange.early);
+	if (!status && !(status = text_check(&row)))
+		status = logs_row(loop->logs, LOG_TIME, row.data);
+	text_release(&row);
+	if (!status)
+		status = logs_scalar(loop->logs, state->step, "train/loss", loss);
+	if (!status)
+		status = logs_scalar(loop->logs, state->step, "train/grad_norm", norm);
+	if (!status)
+		status = logs_scalar(loop->logs, state->step, "train/lr", rate);
+	return status;
+}
+
+/* Closes an epoch when the samples seen have filled it. */
+static int count_epoch(struct loop *loop, double rate)
+{
+	struct train_state *state = &loop->state;
+	int64_t epoch = state->samples / loop->task->epoch_samples;
+	struct text row = {0};
+	int status;
+
+	if (epoch == state->epoch)
+		return 0;
+	text_format(&row, "%lld\t%lld\t%lld", (long long)epoch, (long long)state->step,
+		(long long)state->samples);
+	status = add_fields(&row, (double[]){state->epoch_loss / (double)state->epoch_steps, rate}, 2);
+	if (!status && loop_is_first(loop))
+		status = logs_row(loop->logs, LOG_EPOCH, row.data);
+	text_release(&row);
+	if (state->epoch_skipped && loop_is_first(loop))
+		warn("epoch %lld: %lld bad samples were replaced by others", (long long)epoch,
+			(long long)state->epoch_skipped);
+	state->epoch = epoch;
+	state->epoch_loss = 0;
+	state->epoch_steps = state->epoch_samples = state->epoch_skipped = 0;
+	return status;
+}
+
+static int finish_step(struct loop *loop, int status)
+{
+	struct train_state *state = &loop->state;
+	double now = clock_seconds();
+
+	state->phase = loop_next_phase(loop, PHASE_STEP);
+	state->set = state->sample = 0;
+	if (loop->plan->keep_every > 0 && state->step % loop->plan->keep_every == 0)
+		status = loop_keep_weights(loop, status);
+	if (!status && state->phase != PHASE_STEP)
+		status = loop_mark_boundary(loop);
+	if (!status && loop_is_first(loop) && now - loop->last_flush > FLUSH_SECONDS) {
+		loop->last_flush = now;
+		status = logs_flush(loop->logs);
+	}
+	return status;
+}
+
+/* The gradient that all ranks have is not finite. */
+static int bad_gradient(struct loop *loop)
+{
+	const char *name = program_not_finite(loop->task->program);
+	struct text what = {0};
+	int status;
+
+	text_format(&what, "the gradient of %s is not finite", name ? name : "the whole network");
+	status = not_finite(loop, loop->task->micros - 1, what.data ? what.data : "a gradient is not finite");
+	text_release(&what);
+	return status;
+}
+
+static void count_step(struct loop *loop, double loss, const struct loop_micro *total, double seconds)
+{
+	struct train_state *state = &loop->state;
+
+	loop_end_unit(loop, seconds);
+	loop->recent[loop->steps_here % SPEED_STEPS] = seconds;
+	loop->recent_data[loop->steps_here % SPEED_STEPS] = total->data_seconds;
+	loop->steps_here++;
+	state->step++;
+	state->samples += loop->task->batch;
+	state->epoch_loss += loss;
+	state->epoch_steps++;
+	state->epoch_samples += loop->task->batch;
+	state->epoch_skipped += total->skipped;
+}
+
+int loop_step(struct loop *loop)
+{
+	struct program *program = loop->task->program;
+	struct loop_micro total = {0};
+	struct step_scalars scalars;
+	double start = clock_seconds(), loss = 0, norm = 0, rate, seconds;
+	int status = run_all_micros(loop, &loss, &total);
+
+	if (status)
+		return status;
+	status = program_gradient_norm(program, &norm);
+	if (!status && !isfinite(norm))
+		return bad_gradient(loop); /* of every rank */
+	rate = loop->task->learning_rate * schedule_factor(&loop->task->schedule, loop->state.step);
+	scalars = (struct step_scalars){.learning_rate = rate, .step = loop->state.step + 1};
+	if (!status)
+		status = program_update(program, &scalars);
+	seconds = clock_seconds() - start;
+	count_step(loop, loss, &total, seconds);
+	if (!status)
+		status = log_step(loop, loss, norm, rate, seconds, total.data_seconds);
+	if (!status)
+		status = count_epoch(loop, rate);
+	if (!status && loop_is_first(loop))
+		show_step(loop, loss, rate);
+	return finish_step(loop, status);
+}
