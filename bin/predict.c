@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "comm/comm.h"
 #include "run/checkpoint.h"
 #include "task/platform.h"
 #include "task/predictions.h"
@@ -96,6 +97,7 @@ static int work(const struct settings *settings)
 	struct task_predictor predictor = {0};
 	struct checkpoint checkpoint = {0};
 	struct task_group *groups = NULL;
+	struct comm *comm = NULL;
 	size_t count = 0;
 	const struct task_kind *kind = NULL;
 	int status = run_open(settings->names[0], &run);
@@ -103,7 +105,9 @@ static int work(const struct settings *settings)
 	if (!status)
 		status = checkpoint_open(&run, settings->step ? settings->step : "", &checkpoint);
 	if (!status)
-		status = platform_open(&run, false, &platform);
+		status = comm_open_self(&comm);
+	if (!status)
+		status = platform_open(&run, false, comm, &platform);
 	if (!status && !(kind = task_find(config_text(run.config, "task"))))
 		status = error_status();
 	if (!status)
@@ -122,6 +126,8 @@ static int work(const struct settings *settings)
 		kind->predictor_close(&predictor);
 	free(groups);
 	checkpoint_release(&checkpoint);
+	if (comm)
+		comm->close(comm);
 	platform_close(&platform);
 	run_close(&run);
 	return status;

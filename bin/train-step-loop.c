@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -14,7 +15,12 @@
 #include "task/platform.h"
 #include "task/resources.h"
 #include "task/task.h"
+#include "train/exchange.h"
 #include "train/weights.h"
+
+#define LOST_TURN                                                                                            \
+	0.2 /* seconds that each rank waits for the one below to write the end row of a shift that lost a rank */
+#define LOST_TURNS 15.0 /* for all together, at most */
 
 struct settings {
 	bool dry_run, take_over, same_bits;
@@ -74,6 +80,30 @@ static int parse(int argc, char **argv, struct settings *settings, const char **
 			  : error_set(STATUS_USAGE, "one RUN is needed, %d were given; see --help", count);
 }
 
+static bool is_first(const struct work *work)
+{
+	return work->comm->rank == 0;
+}
+
+/* All ranks go on, or none. */
+static int agree(struct work *work, int status)
+{
+	return comm_agree(work->comm, status, NULL, 0, NULL);
+}
+
+static int open_run(struct work *work, const char *path)
+{
+	int status;
+
+	error_rank(work->comm->rank);
+	status = run_open(path, &work->run);
+	if (!status) {
+		work->comm->timeout = config_number(work->run.config, "parallel.timeout");
+		work->comm->exact = config_bool(work->run.config, "parallel.exact");
+	}
+	return status;
+}
+
 static int leave_options(const struct work *work, struct leave_options *options)
 {
 	*options = (struct leave_options){
@@ -116,42 +146,53 @@ static int finished(const struct work *work, bool *finished)
 	return status;
 }
 
-/* Initial weights: a checkpoint's, those of init.weights, or random ones. */
+/* The weights that a new run starts from: random ones, then those of init.weights, which rank 0 reads for all. */
+static int initial_weights(struct work *work, struct store *store)
+{
+	const char *path = config_text(work->run.config, "init.weights");
+	struct checkpoint from = {0};
+	int status = store_initialise(store, (uint64_t)config_integer(work->run.config, "seed"));
+
+	if (!status && path[0] && is_first(work)) {
+		status = checkpoint_open_path(path, &from);
+		if (!status)
+			status = weights_load(store, &from, config_text(work->run.config, "init.ignore"));
+		if (!status)
+			note("starting from the weights of %s (digest %s)", from.path, from.digest);
+		checkpoint_release(&from);
+	}
+	status = agree(work, status);
+	return status || !path[0] ? status : weights_broadcast(store, work->comm);
+}
+
 static int load_weights(struct work *work)
 {
 	struct store *store = program_store(work->training.loop.program);
-	const char *path = config_text(work->run.config, "init.weights");
-	struct checkpoint from = {0};
 	int status;
 
-	if (work->resuming) {
-		status = weights_load(store, &work->resumed, "");
-		if (!status)
-			status = weights_load_optimizer(store, &work->resumed);
-		checkpoint_release_tensors(&work->resumed);
-		return status;
-	}
-	status = store_initialise(store, (uint64_t)config_integer(work->run.config, "seed"));
-	if (status || !path[0])
-		return status;
-	status = checkpoint_open_path(path, &from);
+	if (!work->resuming)
+		return initial_weights(work, store);
+	status = weights_load(store, &work->resumed, "");
 	if (!status)
-		status = weights_load(store, &from, config_text(work->run.config, "init.ignore"));
-	if (!status)
-		note("starting from the weights of %s (digest %s)", from.path, from.digest);
-	checkpoint_release(&from);
+		status = weights_load_optimizer(store, &work->resumed);
+	checkpoint_release_tensors(&work->resumed);
 	return status;
 }
 
 /* Builds graphs and opens the data. */
 static int open_training(struct work *work)
 {
-	int status = platform_open(&work->run, work->settings.same_bits, &work->platform);
+	const struct config *config = work->run.config;
+	int status = exchange_check(
+		work->comm, config_integer(config, "batch.size") / config_integer(config, "batch.micro"));
 
+	if (!status)
+		status = platform_open(&work->run, work->settings.same_bits, work->comm, &work->platform);
 	if (status)
 		return status;
-	work->kind = task_find(config_text(work->run.config, "task"));
-	return work->kind ? work->kind->training_open(&work->run, work->platform.device, &work->training)
+	work->kind = task_find(config_text(config, "task"));
+	return work->kind ? work->kind->training_open(
+				    &work->run, work->platform.device, work->comm, &work->training)
 			  : error_status();
 }
 
@@ -162,7 +203,7 @@ static int dry_run(struct work *work)
 
 	if (!status)
 		status = resources_describe(&work->run, &work->platform, &work->training, &rows, &verdict);
-	if (!status)
+	if (!status && is_first(work))
 		fputs(rows.data, stdout);
 	text_release(&rows);
 	return status ? status : verdict;
@@ -179,10 +220,9 @@ static int look_for_stop(struct work *work)
 	return error_set(STATUS_AGAIN, "%s/stop is there", work->run.path);
 }
 
-/* What happens once the run is ours. */
-static int train(struct work *work)
+/* What rank 0 does when the run is its own. */
+static int take_possession(struct work *work)
 {
-	struct loop_plan loop_plan = plan(work->run.config);
 	int status = look_for_stop(work);
 
 	if (!status)
@@ -192,17 +232,24 @@ static int train(struct work *work)
 	if (!status && work->training.missing)
 		status = error_set(STATUS_NO_INPUT, "%zu data files are missing, the first is %s",
 			work->training.missing, work->training.first_missing);
+	return status ? status : leave_probe(&work->leave, work->run.path);
+}
+
+/* What happens once the run is ours. Places where ranks agree separate what only rank 0 does from what all do. */
+static int train(struct work *work)
+{
+	struct loop_plan loop_plan = plan(work->run.config);
+	int status = agree(work, is_first(work) ? take_possession(work) : 0);
+
 	if (!status)
-		status = work->kind->training_prepare(&work->training);
+		status = agree(work, work->kind->training_prepare(&work->training));
 	if (!status)
-		status = load_weights(work);
+		status = agree(work, load_weights(work));
 	if (!status)
-		status = leave_probe(&work->leave, work->run.path);
+		status = agree(work, work->kind->training_start(&work->training, work->step));
 	if (!status)
-		status = work->kind->training_start(&work->training, work->step);
-	if (!status)
-		status = loop_run(&work->run, &work->shift, &work->training.loop, &loop_plan, &work->leave,
-			work->resuming ? &work->resumed : NULL, &work->step, &work->reason);
+		status = loop_run(&work->run, &work->shift, work->comm, &work->training.loop, &loop_plan,
+			&work->leave, work->resuming ? &work->resumed : NULL, &work->step, &work->reason);
 	return status;
 }
 
@@ -218,7 +265,7 @@ static int refused(struct work *work, int status)
 }
 
 /* The start row says what is not as the first shift had it. */
-static int claim(struct work *work)
+static int claim_alone(struct work *work)
 {
 	const char *differs = work->platform.differs;
 	struct text remark = {0};
@@ -246,46 +293,141 @@ static int end_shift(const struct work *work, int status)
 	return status ? status : failed;
 }
 
-static int work_shift(struct work *work)
+/* Whether there is anything to do, and whether the run may be ours. */
+static int look_before(struct work *work, bool *already)
 {
 	struct leave_options options;
-	bool already = false;
-	int status;
+	int status = leave_options(work, &options);
 
-	work->shift.run = &work->run;
-	shift_identity(&work->shift.identity);
-	status = leave_options(work, &options);
 	if (!status)
 		status = shift_check(&work->run, &work->shift.identity, work->settings.take_over);
 	if (!status)
-		status = finished(work, &already);
-	if (status)
-		return refused(work, status);
-	if (already) {
+		status = finished(work, already);
+	if (!status && *already)
 		note("%s: all %lld steps are done", work->run.path,
 			(long long)config_integer(work->run.config, "train.steps"));
-		return 0;
-	}
-	leave_init(&work->leave, &options);
-	status = open_training(work);
-	if (!status)
-		status = signals_install(); /* the engine's threads stand already, with the signals blocked */
-	if (!status)
-		status = signals_catch_interrupt();
-	if (!status)
-		status = checkpoint_resume(&work->run, &work->resumed, &work->resuming);
+	else if (!status)
+		leave_init(&work->leave, &options);
+	return status;
+}
+
+static int broadcast(void *state, int root, void *data, size_t bytes)
+{
+	struct comm *comm = state;
+
+	return comm->broadcast(comm, root, data, bytes);
+}
+
+static int agree_status(void *state, int status)
+{
+	return comm_agree(state, status, NULL, 0, NULL);
+}
+
+static int resume(struct work *work)
+{
+	const struct checkpoint_ranks ranks = {.state = work->comm,
+		.rank = work->comm->rank,
+		.size = work->comm->size,
+		.broadcast = broadcast,
+		.agree = agree_status};
+	int status = ranks.size == 1
+			     ? checkpoint_resume(&work->run, &work->resumed, &work->resuming)
+			     : checkpoint_resume_ranks(&work->run, &ranks, &work->resumed, &work->resuming);
+
 	work->step = work->resuming ? work->resumed.step : 0;
+	return status;
+}
+
+/* Rank 0 claims the run; the others join its shift. */
+static int claim(struct work *work)
+{
+	struct comm *comm = work->comm;
+	struct {
+		int64_t number;
+		struct shift_identity identity;
+	} claimed = {0};
+	int status = 0;
+
+	if (is_first(work))
+		status = claim_alone(work);
+	claimed.number = work->shift.number;
+	claimed.identity = work->shift.identity;
+	status = agree(work, status);
 	if (!status)
-		status = claim(work);
-	if (status)
-		return refused(work, status);
-	work->reason = "error";
-	status = train(work);
-	if (status == STATUS_FENCED && strcmp(work->reason, "not finite"))
+		status = comm->broadcast(comm, 0, &claimed, sizeof(claimed));
+	if (!status && !is_first(work))
+		shift_join(&work->shift, &work->run, claimed.number, &claimed.identity);
+	return status;
+}
+
+/* The end row of a shift whose ranks lost one another: the lowest rank that still runs writes it, so the others look first whether
+ * somebody has. */
+static void end_lost(struct work *work)
+{
+	double wait = fmin(LOST_TURN, LOST_TURNS / work->comm->size) * work->comm->rank;
+	struct shift_row *rows = NULL;
+	size_t count = 0;
+	bool ended = false;
+
+	if (!work->shift.number)
+		return;
+	while (wait > 0) { /* the launcher's TERM does not shorten it */
+		double start = clock_seconds();
+
+		clock_sleep(wait);
+		wait -= clock_seconds() - start;
+	}
+	if (!shift_rows(&work->run, &rows, &count))
+		for (size_t i = 0; i < count; i++)
+			ended = ended ||
+				(rows[i].shift == work->shift.number && !strcmp(rows[i].event, "end"));
+	free(rows);
+	if (!ended && !shift_fence(&work->shift))
+		shift_end(&work->shift, work->step, STATUS_FAILURE, "peer lost");
+}
+
+/* What rank 0 leaves behind. */
+static int end(struct work *work, int status)
+{
+	if (status == STATUS_FENCED && strcmp(work->reason, "not finite") != 0)
 		return status; /* a newer shift owns the run: write nothing */
 	if (status && status != STATUS_AGAIN && !strcmp(work->reason, "error"))
 		work->reason = error_message();
 	return end_shift(work, status);
+}
+
+static int work_shift(struct work *work)
+{
+	int32_t already = false;
+	bool nothing = false;
+	int status = 0;
+
+	work->shift.run = &work->run;
+	shift_identity(&work->shift.identity);
+	if (is_first(work))
+		status = look_before(work, &nothing);
+	already = nothing;
+	status = agree(work, status);
+	if (!status)
+		status = work->comm->broadcast(work->comm, 0, &already, sizeof(already));
+	if (!status && already)
+		return 0;
+	if (!status)
+		status = open_training(work);
+	if (!status)
+		status = signals_install(); /* the engine's threads stand already, with the signals blocked */
+	if (!status)
+		status = signals_catch_interrupt();
+	status = agree(work, status);
+	if (!status)
+		status = resume(work);
+	if (!status)
+		status = claim(work);
+	if (status)
+		return is_first(work) && !work->comm->lost ? refused(work, status) : status;
+	work->reason = "error";
+	status = train(work);
+	return is_first(work) && !work->comm->lost ? end(work, status) : status;
 }
 
 static void release(struct work *work)
@@ -294,9 +436,24 @@ static void release(struct work *work)
 		work->kind->training_close(&work->training);
 	checkpoint_release(&work->resumed);
 	platform_close(&work->platform);
-	if (work->comm)
-		work->comm->close(work->comm);
 	run_close(&work->run);
+}
+
+/* Ranks leave together; one that has lost the others has nobody to wait for, MPI's own end included. */
+static int leave_ranks(struct work *work, int status)
+{
+	struct comm *comm = work->comm;
+
+	if (!comm)
+		return status;
+	if (!comm->lost && comm->barrier(comm))
+		status = error_print(STATUS_FAILURE);
+	if (comm->lost) {
+		end_lost(work);
+		_exit(STATUS_FAILURE);
+	}
+	comm->close(comm);
+	return status;
 }
 
 int main(int argc, char **argv)
@@ -316,11 +473,12 @@ int main(int argc, char **argv)
 		return status ? error_print(status) : close_stdout(0);
 	status = comm_open(&work.comm);
 	if (!status)
-		status = run_open(path, &work.run);
+		status = agree(&work, open_run(&work, path));
 	if (!status)
-		status = work.settings.dry_run ? dry_run(&work) : work_shift(&work);
-	if (status)
+		status = work.settings.dry_run ? agree(&work, dry_run(&work)) : work_shift(&work);
+	if (status && (!work.comm || is_first(&work) || work.comm->lost))
 		error_print(status);
+	status = leave_ranks(&work, status);
 	release(&work);
 	return close_stdout(status);
 }

@@ -76,7 +76,8 @@ static void test_tables(void)
 			log_is(&run, "log/epoch.tsv", "#epoch\tstep\tsamples\tloss\tlr\n") &&
 			log_is(&run, "log/val.tsv", "#step\tdataset\tmetric\tvalue\tn\tn_nan\n") &&
 			log_is(&run, "log/time.tsv",
-				"#step\tshift\twall_s\tstep_s\tdata_s\tsamples_s\trss_bytes\texchange_s\tearly\n"),
+				"#step\tshift\twall_s\tstep_s\tdata_s\tsamples_s\trss_bytes\texchange_"
+				"s\tearly\n"),
 		"each table has its header");
 	logs_scalar(logs, 1, "train/loss", 0.5);
 	check_status(logs_sync(logs, &lengths), 0, "everything is synced");
@@ -95,7 +96,8 @@ static void test_tables(void)
 	logs_row(logs, LOG_TIME, "1\t1\t0\t0\t0\t0\t0");
 	check_status(logs_close(logs), 0, "logs are closed");
 	check(log_is(&run, "log/time.tsv",
-		      "#step\tshift\twall_s\tstep_s\tdata_s\tsamples_s\trss_bytes\texchange_s\tearly\n1\t1\t0\t0\t0\t0\t0\n"),
+		      "#step\tshift\twall_s\tstep_s\tdata_s\tsamples_s\trss_bytes\texchange_"
+		      "s\tearly\n1\t1\t0\t0\t0\t0\t0\n"),
 		"what was buffered is written then");
 	free(file);
 	log_lengths_release(&lengths);

@@ -141,7 +141,7 @@ static void self_close(struct comm *comm)
 	free(comm);
 }
 
-static int open_self(struct comm **comm)
+int comm_open_self(struct comm **comm)
 {
 	*comm = memory_new(1, sizeof **comm);
 	if (!*comm)
@@ -168,7 +168,7 @@ int comm_open(struct comm **comm)
 	int64_t rank, size;
 	const struct launcher *launcher = find_launcher(&rank, &size);
 	*comm = NULL;
-	return size > 1 ? open_launched(launcher, rank, size, comm) : open_self(comm);
+	return size > 1 ? open_launched(launcher, rank, size, comm) : comm_open_self(comm);
 }
 
 /* ---- agreement ---- */

@@ -58,6 +58,8 @@ struct comm {
  */
 int comm_open(struct comm **comm);
 
+/* Size 1, whatever the environment says. */
+int comm_open_self(struct comm **comm);
 /* The ranks body over any transport; takes it over (closed in every case). */
 int comm_open_ranks(const struct comm_transport *transport, struct comm **comm);
 

@@ -25,8 +25,10 @@ static const struct table_kind {
 	[LOG_STEP] = {"log/step.tsv", "#step\tepoch\tsamples\tloss\tgrad_norm\tlr\n", true},
 	[LOG_EPOCH] = {"log/epoch.tsv", "#epoch\tstep\tsamples\tloss\tlr\n", true},
 	[LOG_VAL] = {"log/val.tsv", "#step\tdataset\tmetric\tvalue\tn\tn_nan\n", true},
-	[LOG_TIME] = {"log/time.tsv", "#step\tshift\twall_s\tstep_s\tdata_s\tsamples_s\trss_bytes"
-				"\texchange_s\tearly\n", false},
+	[LOG_TIME] = {"log/time.tsv",
+		"#step\tshift\twall_s\tstep_s\tdata_s\tsamples_s\trss_bytes"
+		"\texchange_s\tearly\n",
+		false},
 };
 static const char event_prefix[] = "events.out.tfevents.";
 

@@ -289,7 +289,8 @@ static void fill_row(const struct shift *shift, const char *event, struct shift_
 		.step = -1};
 	row->nodes =
 		environment_integer("SLURM_STEP_NUM_NODES", environment_integer("SLURM_JOB_NUM_NODES", 1));
-	row->world = environment_integer("OMPI_COMM_WORLD_SIZE", environment_integer("SLURM_STEP_NUM_TASKS", 1));
+	row->world =
+		environment_integer("OMPI_COMM_WORLD_SIZE", environment_integer("SLURM_STEP_NUM_TASKS", 1));
 	snprintf(row->event, sizeof row->event, "%s", event);
 	snprintf(row->job, sizeof row->job, "%s", shift->identity.job);
 	clock_text(clock_wall(), row->time);
@@ -338,7 +339,8 @@ static void mark_temporaries(int64_t number)
 	publish_tag(number ? tag : NULL);
 }
 
-void shift_join(struct shift *shift, const struct run *run, int64_t number, const struct shift_identity *identity)
+void shift_join(
+	struct shift *shift, const struct run *run, int64_t number, const struct shift_identity *identity)
 {
 	*shift = (struct shift){.number = number, .identity = *identity, .run = run};
 	mark_temporaries(number);

@@ -7,7 +7,8 @@
 extern const struct task_kind
 	depth_kind; /* task.c's row; its parts are depth_train.c, depth_predict.c, depth_score.c */
 
-int depth_training_open(const struct run *run, struct device *device, struct task_training *training);
+int depth_training_open(const struct run *run, struct device *device, const struct comm *comm,
+	struct task_training *training);
 int depth_training_prepare(struct task_training *training);
 int depth_training_start(struct task_training *training, int64_t first);
 void depth_training_close(struct task_training *training);

@@ -6,6 +6,7 @@
 #ifndef NIGHTSHIFT_TASK_DEPTH_BATCH_H
 #define NIGHTSHIFT_TASK_DEPTH_BATCH_H
 
+#include "comm/comm.h"
 #include "data/loader.h"
 #include "data/sampler.h"
 #include "task/depth_set.h"
@@ -20,8 +21,9 @@ struct depth_micro { /* one micro-batch, ready for the network */
 
 struct depth_batches; /* the data groups, their cache and the loader */
 
-/* Opens the groups of data.train. */
-int depth_batches_open(const struct run *run, struct depth_model *model, struct depth_batches **batches);
+/* Opens the groups of data.train. Of each step's micro-batches this rank makes its own alone. */
+int depth_batches_open(const struct run *run, const struct comm *comm, struct depth_model *model,
+	struct depth_batches **batches);
 void depth_batches_close(struct depth_batches *batches);
 int depth_batches_groups(const struct depth_batches *batches);
 const char *depth_batches_name(const struct depth_batches *batches, int group);
@@ -32,9 +34,9 @@ int64_t depth_batches_samples(const struct depth_batches *batches); /* of all gr
 int depth_batches_main_group(const struct depth_batches *batches);
 /* Files that are missing, over all groups: count, and the first one's name (owned by the caller). */
 int depth_batches_missing(const struct depth_batches *batches, size_t *count, char **first);
-/* Starts the loader at global micro-batch `first`. */
+/* Starts the loader at global micro-batch `first`, the first one of a step. */
 int depth_batches_start(struct depth_batches *batches, int64_t first);
-/* Micro-batch `m`, valid until the next call; *waited: seconds spent waiting. */
+/* Micro-batch `m`, the next one of this rank, valid until the next call; *waited: seconds spent waiting. */
 int depth_batches_next(
 	struct depth_batches *batches, int64_t m, const struct depth_micro **micro, double *waited);
 /* "rooms/rgb/00012.png, ..." of micro-batch m; owned by the caller. */

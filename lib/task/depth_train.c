@@ -172,10 +172,10 @@ static int open_sets(
 	return status;
 }
 
-static int open_train(struct depth_training *training)
+static int open_train(struct depth_training *training, const struct comm *comm)
 {
 	int batch = (int)config_integer(training->run->config, "batch.micro"), height, width;
-	int status = depth_batches_open(training->run, &training->model, &training->batches);
+	int status = depth_batches_open(training->run, comm, &training->model, &training->batches);
 
 	for (int g = 0; !status && g < depth_batches_groups(training->batches); g++) {
 		depth_batches_size(training->batches, g, &height, &width);
@@ -186,7 +186,7 @@ static int open_train(struct depth_training *training)
 	return status;
 }
 
-static int update_rule(struct depth_training *training)
+static int update_rule(struct depth_training *training, const struct comm *comm)
 {
 	const struct config *config = training->run->config;
 	struct optimizer_rule rule = {
@@ -199,7 +199,7 @@ static int update_rule(struct depth_training *training)
 	};
 
 	program_micros(training->model.program,
-		config_integer(config, "batch.size") / config_integer(config, "batch.micro"));
+		config_integer(config, "batch.size") / config_integer(config, "batch.micro") / comm->size);
 	return program_update_rule(training->model.program, &rule);
 }
 
@@ -278,7 +278,8 @@ static int count_missing(struct depth_training *training, struct task_training *
 	return status;
 }
 
-int depth_training_open(const struct run *run, struct device *device, struct task_training *out)
+int depth_training_open(
+	const struct run *run, struct device *device, const struct comm *comm, struct task_training *out)
 {
 	struct depth_training *training = memory_new(1, sizeof(*training));
 	const struct config *config = run->config;
@@ -294,18 +295,18 @@ int depth_training_open(const struct run *run, struct device *device, struct tas
 	training->picture_count = config_integer(config, "picture.count");
 	status = depth_model_init(&training->model, config, device);
 	if (!status)
-		status = open_train(training);
+		status = open_train(training, comm);
 	if (!status && config_integer(config, "validate.every") > 0)
 		status = open_sets(training, "data.val", &training->val, &training->vals);
 	if (!status && config_integer(config, "picture.every") > 0)
 		status = open_sets(training, "data.vis", &training->vis, &training->viss);
 	if (!status)
-		status = update_rule(training);
+		status = update_rule(training, comm);
 	if (!status)
 		status = make_texts(training);
 	if (!status)
 		describe(training, out);
-	if (!status)
+	if (!status && comm->rank == 0)
 		status = count_missing(training, out);
 	return status;
 }

@@ -1,4 +1,5 @@
 #include <gnu/libc-version.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "cpu/cpu.h"
@@ -57,16 +59,102 @@ static void differ(struct platform *platform, const char *what)
 	snprintf(platform->differs + used, sizeof(platform->differs) - used, "%s%s", used ? ", " : "", what);
 }
 
-static int open_recorded(const struct run_platform *first, struct platform *platform)
+/* ---- what ranks have in common ---- */
+
+/* The CPUs of each rank, and where they are. */
+struct place {
+	char host[64];
+	cpu_set_t set;
+};
+
+/* The threads of a rank where the configuration leaves them open: its CPUs, divided among the ranks that have the same ones; the
+ * smallest number of all ranks. */
+static int share_threads(struct comm *comm, int *threads)
+{
+	struct place mine = {0}, *all = memory_new((size_t)comm->size, sizeof(*all));
+	int64_t count = threads_available(), sharing = 0, least;
+	int status = all ? 0 : STATUS_FAILURE;
+
+	if (gethostname(mine.host, sizeof(mine.host) - 1) ||
+		sched_getaffinity(0, sizeof(mine.set), &mine.set))
+		memset(&mine, 0, sizeof(mine));
+	status = comm_agree(comm, status, &mine, sizeof(mine), all);
+	for (int r = 0; r < comm->size && !status; r++)
+		sharing += !memcmp(&all[r], &mine, sizeof(mine));
+	least = sharing > 1 ? -(count / sharing) : -count;
+	if (!status)
+		status = comm->maximum(comm, &least, 1);
+	*threads = least < 0 ? (int)-least : 1;
+	free(all);
+	return status;
+}
+
+static const char *const isas[] = {"plain", "avx2", "avx512"}; /* from low to high */
+#define ISAS ((int)(sizeof(isas) / sizeof(isas[0])))
+
+static int isa_number(const struct device *device)
+{
+	int i = ISAS - 1;
+
+	while (i > 0 && strcmp(isas[i], device->backend->isa(device)) != 0)
+		i--;
+	return i;
+}
+
+/* Opens the device again where another rank can do less. */
+static int use_lowest_isa(
+	struct comm *comm, int status, struct device_settings *settings, struct device **device)
+{
+	int64_t lowest;
+
+	status = comm_agree(comm, status, NULL, 0, NULL);
+	if (status || comm->size == 1)
+		return status;
+	lowest = -isa_number(*device);
+	status = comm->maximum(comm, &lowest, 1);
+	if (status || isa_number(*device) == (int)-lowest)
+		return status;
+	(*device)->backend->close(*device);
+	*device = NULL;
+	settings->isa = isas[-lowest];
+	return cpu_backend.open(settings, device);
+}
+
+/* What rank 0 reads is what all go by. */
+static int read_recorded(const struct run *run, struct comm *comm, bool *recorded, struct run_platform *first)
+{
+	int32_t found = 0;
+	int status = 0;
+
+	memset(first, 0, sizeof(*first));
+	if (comm->rank == 0) {
+		status = run_platform_read(run, recorded, first);
+		found = *recorded;
+	}
+	status = comm_agree(comm, status, NULL, 0, NULL);
+	if (!status)
+		status = comm->broadcast(comm, 0, &found, sizeof(found));
+	if (!status)
+		status = comm->broadcast(comm, 0, first, sizeof(*first));
+	*recorded = found;
+	return status;
+}
+
+/* ---- opening ---- */
+
+static int open_recorded(const struct run_platform *first, struct comm *comm, struct platform *platform)
 {
 	struct device_settings settings = {.threads = first->threads, .isa = first->isa};
 	int status = cpu_backend.open(&settings, &platform->device);
 
-	if (status != STATUS_UNAVAILABLE)
-		return status;
-	differ(platform, "instruction set");
-	settings.isa = "auto";
-	return cpu_backend.open(&settings, &platform->device);
+	if (status == STATUS_UNAVAILABLE) {
+		settings.isa = "auto";
+		status = cpu_backend.open(&settings, &platform->device);
+	}
+	status = use_lowest_isa(comm, status, &settings, &platform->device);
+	if (!status && strcmp(first->isa, platform->device->backend->isa(platform->device)) != 0)
+		differ(platform, "instruction set");
+	return status;
 }
 
 static int compare(
@@ -87,26 +175,28 @@ static int compare(
 	return 0;
 }
 
-int platform_open(const struct run *run, bool same_bits, struct platform *platform)
+int platform_open(const struct run *run, bool same_bits, struct comm *comm, struct platform *platform)
 {
 	struct run_platform first;
 	struct device_settings settings = {.isa = config_text(run->config, "cpu.isa")};
 	int status;
 
 	memset(platform, 0, sizeof(*platform));
-	status = run_platform_read(run, &platform->recorded, &first);
+	status = read_recorded(run, comm, &platform->recorded, &first);
 	if (status)
 		return status;
 	if (platform->recorded) {
-		status = open_recorded(&first, platform);
+		status = open_recorded(&first, comm, platform);
 		if (!status)
 			status = describe(platform, first.threads);
 		return status ? status : compare(run, &first, platform, same_bits);
 	}
 	settings.threads = (int)config_integer(run->config, "cpu.threads");
 	if (settings.threads == 0)
-		settings.threads = threads_available();
-	status = cpu_backend.open(&settings, &platform->device);
+		status = share_threads(comm, &settings.threads);
+	if (!status)
+		status = cpu_backend.open(&settings, &platform->device);
+	status = use_lowest_isa(comm, status, &settings, &platform->device);
 	return status ? status : describe(platform, settings.threads);
 }
 

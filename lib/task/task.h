@@ -29,8 +29,10 @@ struct task_predictor {
 
 struct task_kind {
 	const char *name;
-	/* Opens data and builds graphs on `device`; nothing large is allocated. */
-	int (*training_open)(const struct run *run, struct device *device, struct task_training *training);
+	/* Opens data and builds graphs on `device`, for this rank's part of each step; nothing large is allocated. Missing files are
+	 * counted by rank 0. */
+	int (*training_open)(const struct run *run, struct device *device, const struct comm *comm,
+		struct task_training *training);
 	/* Allocates; afterwards weights may be initialised or loaded. */
 	int (*training_prepare)(struct task_training *training);
 	/* Starts loading for step `first` (0-based). */

@@ -108,6 +108,24 @@ static int finish(void *state)
 	return exchange_finish(state);
 }
 
+int exchange_check(const struct comm *comm, int64_t micros)
+{
+	int64_t own = micros / comm->size;
+
+	if (micros % comm->size)
+		return error_set(STATUS_CONFIG,
+			"the %lld micro-batches of a step (batch.size / batch.micro) cannot be shared by %d "
+			"ranks; start as "
+			"many as divide them",
+			(long long)micros, comm->size);
+	if (comm->size > 1 && comm->rank == 0 && own & (own - 1))
+		warn("%lld micro-batches a rank are no power of two: the sums of %d ranks have other last "
+		     "bits than those of "
+		     "one process",
+			(long long)own, comm->size);
+	return 0;
+}
+
 int exchange_init(struct exchange *exchange, struct comm *comm, struct program *program)
 {
 	struct program_exchange hooks = {

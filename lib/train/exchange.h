@@ -24,6 +24,9 @@ struct exchange {
 	double waited;           /* seconds between its end and the sums */
 };
 
+/* Whether a step of `micros` micro-batches can be shared by the ranks (else STATUS_CONFIG); a share that gives other bits than one
+ * process does is one warning of rank 0. */
+int exchange_check(const struct comm *comm, int64_t micros);
 /* For a prepared program; with several ranks it becomes the program's exchange. Borrows both. */
 int exchange_init(struct exchange *exchange, struct comm *comm, struct program *program);
 void exchange_release(struct exchange *exchange);

@@ -95,6 +95,9 @@ static int save_here(struct loop *loop, bool whole)
 	if (whole || phase)
 		status = finish_save(loop, status);
 	if (!status && phase && loop_is_first(loop))
+		status =
+			saver_settle(&loop->saver); /* what sweeps the directory must not meet the new file */
+	if (!status && phase && loop_is_first(loop))
 		status = checkpoint_save_phase(loop->shift, &loop->state);
 	loop->last_save = clock_seconds();
 	return comm_agree(loop->comm, status, NULL, 0, NULL);
@@ -144,7 +147,9 @@ static enum user_stop user_stop(struct loop *loop)
 /* Rank 0 decides; the others tell of signals and writing. */
 static struct word word_here(struct loop *loop)
 {
-	struct word word = {.news = loop_news(), .written = saver_written(&loop->saver), .stop = (int32_t)user_stop(loop)};
+	struct word word = {.news = loop_news(),
+		.written = saver_written(&loop->saver),
+		.stop = (int32_t)user_stop(loop)};
 
 	if (!loop_is_first(loop))
 		return word;

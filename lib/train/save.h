@@ -48,7 +48,7 @@ bool saver_written(const struct saver *saver);
 int saver_finish(struct saver *saver, int status);
 /* Together: publishes weights-S. One under way is finished first. */
 int saver_keep_weights(struct saver *saver, int status, int64_t step);
-/* Rank 0 alone: waits until old checkpoints are removed. */
+/* Rank 0 alone: waits until old checkpoints are removed; before it puts anything else into RUN/checkpoints. */
 int saver_settle(struct saver *saver);
 
 #endif
