@@ -282,7 +282,8 @@ static void test_claim(void)
 	run_open(path, &run);
 	check_status(shift_claim(&first, &run, false, 0, NULL), 0, "the first claim");
 	check(first.number == 1 && !shift_fence(&first), "is number 1 and in front");
-	check_status(shift_claim(&second, &run, false, 0, NULL), STATUS_UNAVAILABLE, "a second one is refused");
+	check_status(
+		shift_claim(&second, &run, false, 0, NULL), STATUS_UNAVAILABLE, "a second one is refused");
 	check_status(shift_claim(&second, &run, true, 7, NULL), 0, "unless it takes over");
 	check(second.number == 2 && !shift_fence(&second), "and is in front then");
 	check_status(shift_fence(&first), STATUS_FENCED, "the first is fenced");

@@ -408,7 +408,7 @@ int loop_run(const struct run *run, const struct shift *shift, struct comm *comm
 	status = start(&loop, resumed);
 	loop.last_save = loop.last_flush = clock_seconds();
 	progress_start(&loop.progress, "");
-	if (!status && comm->rank == 0)
+	if (!status && resumed && comm->rank == 0)
 		note("shift %lld goes on from step %lld of %lld", (long long)shift->number,
 			(long long)loop.state.step, (long long)plan->steps);
 	status = run_phases(&loop, status);
