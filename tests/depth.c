@@ -202,7 +202,7 @@ static void test_discovery(void)
 	put_text("loose/deep/b.jpeg", "");
 	check_found("plain", "loose", true, loose, 2, "any images where only images are wanted");
 	options = options_of("plain", "loose", NULL);
-	refuses(&options, STATUS_DATA, "no file is named", "but no samples with depth");
+	refuses(&options, STATUS_DATA, "holds no image", "but no samples with depth");
 	put_text("nyu/test/room_0004/rgb_0003.png", "");
 	options = options_of("nyu", "nyu", NULL);
 	refuses(&options, STATUS_NO_INPUT, "rgb_0003.png has no depth", "an image without depth is named");

@@ -188,7 +188,7 @@ small_set() {
 	one_error 'nowhere: no such directory of predictions'
 	mkdir empty
 	run_tool 65 score --layout plain --truth empty --prediction out
-	one_error 'empty: no file is named as layout plain names images'
+	one_error 'empty: holds no image that is named as in layout plain'
 	tar -cf set.tar set
 	run_tool 66 score --layout plain --truth set.tar --prediction out
 	one_error 'set.tar: .*stage-data'
@@ -315,7 +315,7 @@ small_set() {
 	one_error 'nowhere'
 	copy_run
 	run_tool 64 eval_program RUN halls
-	one_error 'RUN: the run has no data group halls'
+	one_error 'RUN: the run has no dataset halls; it has rooms$'
 	run_tool 66 eval_program --step 5 RUN
 	one_error 'there is none of step 5'
 	run_tool 64 eval_program --step last RUN

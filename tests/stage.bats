@@ -474,14 +474,13 @@ with_pending() {
 
 # ---- runs ----
 
-@test "a run: a row for each data group, in RUN/staged and on stdout; programs read the copy" {
+@test "a run: a row for each dataset, in RUN/staged and on stdout; programs read the copy" {
 	make-scenes depth -n 4 --seed 1 --size 32x48 rooms 2>/dev/null
 	mkconfig run depth-tiny data.train.rooms.path="$PWD/rooms" stage.to="$PWD/scratch" train.steps=2 validate.every=0 picture.every=0
 	run_tool 0 stage-data run
 	[ "$output" = "$(cat "run/staged/$(uname -n).tsv")" ]
 	[ "${lines[0]}" = "$(printf '#name\tpath\tkey')" ]
-	[ "${#lines[@]}" -eq 5 ]
-	[ "$(column name "run/staged/$(uname -n).tsv" | sort -u)" = rooms ]
+	[ "$(column name "run/staged/$(uname -n).tsv")" = rooms ]
 	mv rooms elsewhere
 	run_tool 0 train-step-loop run
 	[ -e run/done ]

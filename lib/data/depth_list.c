@@ -253,9 +253,9 @@ int depth_entries_discover(
 			if (ends_with_any(files.name[i], image_suffixes, IMAGE_SUFFIXES))
 				status = entries_add(entries, files.name[i], "");
 	if (!status && entries->count == 0)
-		status =
-			error_set(STATUS_DATA, "%s: no file is named as layout %s names images (give a list)",
-				options->path, layout->name);
+		status = error_set(STATUS_DATA,
+			"%s: holds no image that is named as in layout %s (see eval(1), or give a list)",
+			options->path, layout->name);
 	names_release(&files);
 	return status;
 }

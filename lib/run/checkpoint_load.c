@@ -371,6 +371,27 @@ static int open_entry(
 	return status;
 }
 
+/* Nothing was found that can be used, of the step that was asked for (-1: any). */
+static int none_found(
+	const struct run *run, int64_t step, const struct checkpoint_entry *entries, size_t count)
+{
+	struct text have = {0};
+	if (!count)
+		return error_set(STATUS_NO_INPUT, "%s: has no checkpoint yet; train it first", run->path);
+	if (step < 0)
+		return error_set(
+			STATUS_DATA, "%s/checkpoints: none of the %zu can be used", run->path, count);
+	for (size_t i = count; i > 0; i--)
+		if (i == count || entries[i].step != entries[i - 1].step)
+			text_format(&have, "%s%lld", have.length ? ", " : "", (long long)entries[i - 1].step);
+	int status = text_check(&have);
+	if (!status)
+		status = error_set(STATUS_NO_INPUT, "%s/checkpoints: there is none of step %lld, but of %s",
+			run->path, (long long)step, have.data);
+	text_release(&have);
+	return status;
+}
+
 /* One pass over what is there. STATUS_AGAIN: something vanished, look again. */
 static int open_newest(const struct run *run, int64_t step, struct checkpoint *checkpoint)
 {
@@ -388,16 +409,12 @@ static int open_newest(const struct run *run, int64_t step, struct checkpoint *c
 			status = STATUS_OK;
 		}
 	}
+	if (!status && !found)
+		status = last ? error_set(STATUS_DATA, "%s/checkpoints: none can be used (see the warnings)",
+					run->path)
+			      : none_found(run, step, entries, count);
 	free(entries);
-	if (status || found)
-		return status;
-	if (last)
-		return error_set(
-			STATUS_DATA, "%s/checkpoints: none can be used (see the warnings)", run->path);
-	if (step >= 0)
-		return error_set(STATUS_NO_INPUT, "%s/checkpoints: there is none of step %lld", run->path,
-			(long long)step);
-	return error_set(STATUS_NO_INPUT, "%s: has no checkpoint yet; train it first", run->path);
+	return status;
 }
 
 static int parse_which(const struct run *run, const char *which, int64_t *step)
@@ -461,13 +478,10 @@ int checkpoint_newest(const struct run *run, const char *which, int64_t *step, c
 		manifest_release(&manifest);
 		free(path);
 	}
+	if (!status && !found)
+		status = none_found(run, wanted, entries, count);
 	free(entries);
-	if (status || found)
-		return status;
-	if (wanted >= 0)
-		return error_set(STATUS_NO_INPUT, "%s/checkpoints: there is none of step %lld", run->path,
-			(long long)wanted);
-	return error_set(STATUS_NO_INPUT, "%s: has no checkpoint yet; train it first", run->path);
+	return status;
 }
 
 /* All safetensors files below a directory, in byte order. */

@@ -441,6 +441,18 @@ int stage_source(const char *source, const struct stage_options *options, struct
 
 static const char *const lists[] = {"data.train", "data.val", "data.vis", "data.test"};
 
+/* A row for a dataset, which can stand in several lists but has one path. */
+static int add_row(struct text *rows, const char *name, const char *row)
+{
+	struct text line = {0};
+	text_format(&line, "\n%s\t%s\n", name, row);
+	int status = text_check(&line);
+	if (!status && !strstr(rows->data, line.data))
+		text_add(rows, line.data + 1);
+	text_release(&line);
+	return status ? status : text_check(rows);
+}
+
 /* The same source in an earlier list is not listed again. */
 static int stage_group(const char *name, const char *path, const struct stage_options *options,
 	struct names *done, struct text *rows)
@@ -449,13 +461,11 @@ static int stage_group(const char *name, const char *path, const struct stage_op
 	struct text row = {0};
 	if (!*path)
 		return error_set(STATUS_CONFIG,
-			"data group %s has no path; set data.train.%s.path=DIR or whichever list it is in",
-			name, name);
+			"dataset %s has no path; set data.train.%s.path=DIR or whichever list it is in", name,
+			name);
 	for (size_t i = 0; i + 1 < done->count; i += 2)
-		if (!strcmp(done->name[i], path)) {
-			text_format(rows, "%s\t%s\n", name, done->name[i + 1]);
-			return text_check(rows);
-		}
+		if (!strcmp(done->name[i], path))
+			return add_row(rows, name, done->name[i + 1]);
 	int status = stage_source(path, options, &staged);
 	if (status)
 		return error_prefix("%s", name);
@@ -467,7 +477,7 @@ static int stage_group(const char *name, const char *path, const struct stage_op
 	if (!status)
 		status = names_add(done, row.data);
 	if (!status)
-		text_format(rows, "%s\t%s\n", name, row.data);
+		status = add_row(rows, name, row.data);
 	text_release(&row);
 	staged_release(&staged);
 	return status;

@@ -4,10 +4,28 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 static const char *const lists[] = {"data.test", "data.val", "data.vis", "data.train"};
 enum { LISTS = sizeof lists / sizeof *lists };
+
+/* Datasets of all lists, each once, as "a, b". */
+static void add_names(const struct run *run, struct text *out)
+{
+	struct names names = {0};
+	int status = STATUS_OK;
+
+	for (int l = LISTS - 1; l >= 0; l--)
+		for (size_t i = 0; i < config_groups(run->config, lists[l]) && !status; i++)
+			status = names_add(&names, config_group_text(run->config, lists[l], i, "name"));
+	names_sort(&names);
+	for (size_t i = 0; i < names.count; i++)
+		if (!i || strcmp(names.name[i], names.name[i - 1]))
+			text_format(out, "%s%s", out->length ? ", " : "", names.name[i]);
+	names_release(&names);
+}
 
 static int find_group(const struct run *run, const char *name, struct task_group *group)
 {
@@ -20,7 +38,14 @@ static int find_group(const struct run *run, const char *name, struct task_group
 			*group = (struct task_group){have, lists[l], i};
 			return STATUS_OK;
 		}
-	return error_set(STATUS_USAGE, "%s: the run has no data group %s", run->path, name);
+	struct text have = {0};
+	add_names(run, &have);
+	int status = text_check(&have);
+	if (!status)
+		status = error_set(STATUS_USAGE, "%s: the run has no dataset %s; it has %s", run->path, name,
+			have.data ? have.data : "none");
+	text_release(&have);
+	return status;
 }
 
 static int all_groups(const struct run *run, struct task_group **groups, size_t *found)
@@ -30,7 +55,7 @@ static int all_groups(const struct run *run, struct task_group **groups, size_t 
 
 	if (!count)
 		return error_set(STATUS_CONFIG,
-			"%s: the run has neither data.test nor data.val; name a data group", run->path);
+			"%s: the run has neither data.test nor data.val; name a dataset", run->path);
 	*groups = memory_new(count, sizeof **groups);
 	if (!*groups)
 		return error_status();
