@@ -68,9 +68,10 @@ finish() {
 	for fault in fsync:2:KILL fsync:9:KILL rename:3:KILL rename:9:KILL open:60:KILL unlink:2:KILL; do
 		with_fault "$fault" train-step-loop two 2>>log && break
 	done
+	NIGHTSHIFT_FAULT_PATH='*/pictures/*' with_fault rename:1:KILL train-step-loop two 2>>log || [ $? = 137 ]
+	[ -n "$(find two/pictures -name '*.partial')" ]
 	finish two
-	grep -c $'\tlost\t' two/shifts.tsv
-	[ "$(grep -c $'\tlost\t' two/shifts.tsv)" -ge 5 ]
+	[ "$(grep -c $'\tlost\t' two/shifts.tsv)" -ge 6 ]
 	same_run "$ONE" two
 }
 

@@ -213,6 +213,9 @@ static int write_picture(struct loop *loop, const struct picture_share *share, c
 	text_format(&tag, "pictures/%s", share->name);
 	if (!status && !(status = text_check(&path)) && !(status = text_check(&tag)))
 		status = shift_fence(loop->shift);
+	/* Pictures are compared as whole directories: no rest of a killed shift may stay. */
+	if (!status)
+		status = shift_sweep(loop->shift, directory + strlen(loop->run->path) + 1);
 	if (!status)
 		status = file_publish(path.data, png, (size_t)share->bytes);
 	if (!status)
