@@ -135,3 +135,20 @@ setup() {
 	score 65 nobody
 	one_error 'nobody: the list has no samples'
 }
+
+@test "what killed programs left under temporary names is swept, what living ones write is not" {
+	tiny_run run train.steps=1
+	train-step-loop run
+	NIGHTSHIFT_FAULT_PATH='*.npy*' with_fault rename:3:KILL predict run || [ $? = 137 ]
+	with_fault rename:1:KILL mkconfig run train.steps=2 || [ $? = 137 ]
+	[ "$(find run -name '*.partial' | wc -l)" = 2 ]
+	touch "run/.living.$(hostname).$$.0.partial" run/.other.elsewhere.999999999.0.partial run/.user.partial
+	find run -name '*.partial' -exec touch -d '2 minutes ago' {} +
+	run_tool 0 predict run
+	[ -z "$(find run/predictions -name '*.partial')" ]
+	mkconfig run train.steps=2
+	run_tool 0 train-step-loop run
+	[ "$(find run -name '*.partial' | sort)" = "run/.living.$(hostname).$$.0.partial
+run/.other.elsewhere.999999999.0.partial
+run/.user.partial" ]
+}

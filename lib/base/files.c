@@ -6,12 +6,14 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/digest.h"
@@ -19,7 +21,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-enum { COPY_BYTES = 1 << 20, TAG_BYTES = 64 };
+enum { COPY_BYTES = 1 << 20, TAG_BYTES = 64, HOST_BYTES = 60, SWEEP_SECONDS = 60 };
 
 int file_write_all(int descriptor, const void *data, size_t bytes, const char *path)
 {
@@ -153,9 +155,59 @@ char *path_temporary(const char *path, const char *suffix)
 	host[HOST_NAME_MAX] = 0;
 	const char *base = path_base(path);
 	text_append(&name, path, (size_t)(base - path));
-	text_format(&name, ".%.100s.%s%.60s.%ld.%u.%s", base, tag, host, (long)getpid(),
+	text_format(&name, ".%.100s.%s%.*s.%ld.%u.%s", base, tag, HOST_BYTES, host, (long)getpid(),
 		atomic_fetch_add(&counter, 1), suffix);
 	return text_take(&name);
+}
+
+/* The process that made a name of path_temporary() on this host; 0: none. Takes the name apart. */
+static int64_t maker(char *name)
+{
+	static const char suffix[] = ".partial";
+	char host[HOST_NAME_MAX + 2] = ".";
+	uint64_t counter;
+	int64_t process;
+	gethostname(host + 1, sizeof host - 1);
+	host[sizeof host - 1] = 0;
+	host[HOST_BYTES + 1] = 0;
+	if (name[0] != '.' || !text_ends(name, suffix))
+		return 0;
+	name[strlen(name) - strlen(suffix)] = 0;
+	char *last = strrchr(name, '.');
+	*last = 0;
+	char *before = strrchr(name, '.');
+	if (!before || !text_to_uint64(last + 1, &counter) || !text_to_int64(before + 1, &process))
+		return 0;
+	*before = 0;
+	return text_ends(name, host) && process > 0 && process <= INT_MAX ? process : 0;
+}
+
+/* Removes one entry where it is such a leftover, looks below it where it is a directory. */
+static void sweep_entry(const char *path, char *name, bool deep)
+{
+	struct stat information;
+	if (lstat(path, &information))
+		return;
+	int64_t process = maker(name);
+	if (process && time(NULL) - information.st_mtime > SWEEP_SECONDS && kill((pid_t)process, 0) &&
+		errno == ESRCH)
+		file_remove_tree(path);
+	else if (deep && !process && S_ISDIR(information.st_mode))
+		file_sweep(path, true);
+}
+
+void file_sweep(const char *directory, bool deep)
+{
+	struct names names = {0};
+	if (file_is_directory(directory) && !file_list(directory, &names))
+		for (size_t i = 0; i < names.count; i++) {
+			char *path = path_join(directory, names.name[i]);
+			if (path)
+				sweep_entry(path, names.name[i], deep);
+			free(path);
+		}
+	names_release(&names);
+	error_clear();
 }
 
 int publish_open(struct publish *publish, const char *path)

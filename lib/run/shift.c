@@ -348,7 +348,7 @@ void shift_join(
 
 int shift_claim(struct shift *shift, const struct run *run, bool take_over, int64_t step, const char *remark)
 {
-	static const char *const swept[] = {"", "log", "checkpoints"};
+	static const char *const swept[] = {"", "log", "checkpoints", "shifts", "staged", "eval"};
 	char *temporary = NULL, *directory = run_path(run, "shifts");
 	*shift = (struct shift){.run = run};
 	shift_identity(&shift->identity);
@@ -425,6 +425,8 @@ int shift_sweep(const struct shift *shift, const char *directory)
 {
 	struct names names = {0};
 	char *place = path_join(shift->run->path, directory);
+	if (place)
+		file_sweep(place, false); /* of other programs */
 	int status = place && file_exists(place) ? file_list(place, &names) : STATUS_OK;
 	for (size_t i = 0; i < names.count && !status; i++) {
 		int64_t number = leftover_number(names.name[i]);

@@ -99,8 +99,10 @@ int predictions_start(
 	int status;
 
 	*output = (struct predictions_output){.directory = directory, .info = info};
-	if (predictions_still(directory, info))
+	if (predictions_still(directory, info)) {
+		file_sweep(directory, true);
 		return 0;
+	}
 	output->fresh = true;
 	status = file_remove_tree(directory);
 	if (!status)
