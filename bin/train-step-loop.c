@@ -415,6 +415,8 @@ static int work_shift(struct work *work)
 	if (!status)
 		status = open_training(work);
 	if (!status)
+		status = resources_check(&work->run, &work->training);
+	if (!status)
 		status = signals_install(); /* the engine's threads stand already, with the signals blocked */
 	if (!status)
 		status = signals_catch_interrupt();

@@ -129,6 +129,15 @@ started() {
 	one_error 00003
 }
 
+@test "a run that needs more memory than there is does not begin" {
+	mkconfig run memory='1 MiB'
+	run_tool 69 train-step-loop run
+	one_error 'needs [0-9.]+ [MG]iB of memory, here are 1.0 MiB'
+	[ ! -e run/shifts/1 ]
+	run_tool 69 train-step-loop --dry-run run
+	[[ $output == *fits$'\t'no* ]]
+}
+
 @test "several ranks that this build cannot join are refused with one line" {
 	OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2 run_tool 69 train-step-loop run
 	one_error

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
@@ -16,23 +17,55 @@ static void row(struct text *rows, const char *item, double value, const char *u
 	text_format(rows, "\t%s\n", unit);
 }
 
-/* MemAvailable, or the configured budget where that is smaller. */
-static uint64_t memory_here(const struct run *run)
+/* A row of /proc/meminfo, such as "MemTotal:"; 0 when it cannot be read. */
+static uint64_t memory_row(const char *key)
 {
-	static const char key[] = "MemAvailable:";
-	uint64_t budget = config_bytes(run->config, "memory"), available = 0;
 	char *data = NULL, *line;
 	size_t bytes;
+	uint64_t kib = 0;
 
 	line = file_read("/proc/meminfo", 65536, &data, &bytes) ? NULL : strstr(data, key);
 	if (line) {
 		line += strlen(key);
 		line[strcspn(line, "k")] = '\0';
-		text_to_bytes(line + strspn(line, " "), &available);
-		available *= 1024;
+		text_to_bytes(line + strspn(line, " "), &kib);
 	}
 	free(data);
-	return budget && budget < available ? budget : available;
+	return kib * 1024;
+}
+
+/* What is there by that row, or the configured budget where that is smaller. */
+static uint64_t memory_here(const struct run *run, const char *key)
+{
+	uint64_t budget = config_bytes(run->config, "memory"), there = memory_row(key);
+
+	return budget && (budget < there || !there) ? budget : there;
+}
+
+static int too_large(uint64_t needed, uint64_t here)
+{
+	char need[32], have[32];
+
+	return error_set(STATUS_UNAVAILABLE,
+		"the run needs %s of memory, here are %s; make batch.micro, the images or the model smaller",
+		text_of_bytes(needed, need), text_of_bytes(here, have));
+}
+
+int resources_check(const struct run *run, const struct task_training *training)
+{
+	uint64_t here = memory_here(run, "MemTotal:"), available = memory_here(run, "MemAvailable:");
+	struct program_bytes bytes;
+	char need[32], have[32];
+	int status = program_measure(training->loop.program, &bytes);
+
+	if (status)
+		return status;
+	if (here && bytes.total > here)
+		return too_large(bytes.total, here);
+	if (available && bytes.total > available)
+		warn("the run needs %s of memory, of which %s are free now", text_of_bytes(bytes.total, need),
+			text_of_bytes(available, have));
+	return 0;
 }
 
 /* Bytes of one checkpoint, from the shapes alone. */
@@ -84,7 +117,7 @@ int resources_describe(const struct run *run, const struct platform *platform,
 	int64_t steps = config_integer(config, "train.steps"),
 		every = config_integer(config, "checkpoint.keep_every");
 	uint64_t checkpoint = checkpoint_size(training, copies), weights = checkpoint_size(training, 1),
-		 whole;
+		 here = memory_here(run, "MemAvailable:"), whole;
 	struct program_bytes bytes;
 	int status = program_measure(training->loop.program, &bytes);
 
@@ -103,17 +136,16 @@ int resources_describe(const struct run *run, const struct platform *platform,
 	row(rows, "checkpoint_bytes", (double)checkpoint, "B");
 	row(rows, "run_bytes", (double)whole, "B");
 	row(rows, "missing_files", (double)training->missing, "");
-	row(rows, "notice", notice(run, platform, training, checkpoint), "s");
+	row(rows, "notice", ceil(notice(run, platform, training, checkpoint)), "s");
 	row(rows, "threads", platform->now.threads, "");
 	text_format(rows, "isa\t%s\t\ndevice\t%s\t\n", platform->now.isa, platform->now.model);
-	row(rows, "memory_here_bytes", (double)memory_here(run), "B");
-	text_format(rows, "fits\t%s\t\n", bytes.total <= memory_here(run) ? "yes" : "no");
+	row(rows, "memory_here_bytes", (double)here, "B");
+	text_format(rows, "fits\t%s\t\n", bytes.total <= here ? "yes" : "no");
 	if (training->missing)
 		*status_of_run = error_set(STATUS_NO_INPUT, "%zu data files are missing, the first is %s",
 			training->missing, training->first_missing);
-	else if (bytes.total > memory_here(run))
-		*status_of_run = error_set(STATUS_UNAVAILABLE,
-			"the run does not fit into the memory here; make batch.micro or the model smaller");
+	else if (bytes.total > here)
+		*status_of_run = too_large(bytes.total, here);
 	else
 		*status_of_run = 0;
 	return text_check(rows);

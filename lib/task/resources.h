@@ -14,4 +14,8 @@
 int resources_describe(const struct run *run, const struct platform *platform,
 	const struct task_training *training, struct text *rows, int *status_of_run);
 
+/* Before anything is allocated: STATUS_UNAVAILABLE when the run needs more than this machine (or its budget) has at all, a warning
+ * when it needs more than is free now, which may change. */
+int resources_check(const struct run *run, const struct task_training *training);
+
 #endif
