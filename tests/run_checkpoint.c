@@ -64,6 +64,8 @@ static void test_state(void)
 					 .epoch_steps = 4,
 					 .epoch_samples = 5,
 					 .epoch_skipped = 6,
+					 .data_samples = INT64_C(1) << 40,
+					 .data_sum = UINT32_MAX,
 					 .schedule = {1e-300, 2.0 / 3},
 					 .best_metric = "a \"b\" \\n",
 					 .best_value = 1 / 7.0,
@@ -79,7 +81,8 @@ static void test_state(void)
 		"a state reads back");
 	check(back.step == 12000 && back.samples == INT64_MAX && back.phase == PHASE_VALIDATE &&
 			back.set == 1 && back.sample == 7 && back.epoch == 3 && back.epoch_skipped == 6 &&
-			back.best_step == 11000 && back.shift == 9,
+			back.best_step == 11000 && back.shift == 9 && back.data_samples == INT64_C(1) << 40 &&
+			back.data_sum == UINT32_MAX,
 		"its integers are equal");
 	check(back.sums_count == 7 && !memcmp(back.sums, sums, 3 * sizeof *sums) && isnan(back.sums[3]) &&
 			!memcmp(back.sums + 4, sums + 4, 3 * sizeof *sums) &&

@@ -82,6 +82,24 @@ is_whole() {
 	one_error 'platform.cfg' 'newer'
 }
 
+@test "training data that has changed: refused, and the run goes on when it is as it was" {
+	cp -R "$BATS_FILE_TMPDIR/prepared/DIR" mine
+	mkconfig RUN data.{train,val,vis,test}.rooms.path=mine
+	mv mine/rgb/00003.png kept.png
+	mv mine/depth/00003.png kept-depth.png
+	run_tool 65 train-step-loop RUN
+	[[ ${stderr_lines[-1]} == *"the training data has 11 samples, and had 12 up to step 8; bring them back, or begin a new run" ]]
+	cp kept.png mine/rgb/00099.png
+	cp kept-depth.png mine/depth/00099.png
+	run_tool 65 train-step-loop RUN
+	[[ ${stderr_lines[-1]} == *"other names than those that step 8 has seen"* ]]
+	rm mine/rgb/00099.png mine/depth/00099.png
+	mv kept.png mine/rgb/00003.png
+	mv kept-depth.png mine/depth/00003.png
+	run_tool 0 train-step-loop RUN
+	is_whole
+}
+
 @test "another program than the first shift's: a warning and a word in shifts.tsv, or refused with --same-bits" {
 	sed -i 's/^program = .*;/program = "0123";/' RUN/platform.cfg
 	run_tool 69 train-step-loop --same-bits RUN

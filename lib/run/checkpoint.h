@@ -25,6 +25,8 @@ struct train_state {
 	size_t sums_count;
 	double epoch_loss;       /* sums of the unfinished epoch */
 	int64_t epoch_steps, epoch_samples, epoch_skipped;
+	int64_t data_samples;    /* of the training data, and the sum of their names: a run goes on with what it began with */
+	uint32_t data_sum;
 	double schedule[8];      /* state of the schedule, where it has any */
 	char best_metric[64];    /* "" until there is one */
 	double best_value;

@@ -69,6 +69,8 @@ void train_state_format(const struct train_state *state, struct text *text)
 	fields_put_integer(text, "epoch_steps", state->epoch_steps);
 	fields_put_integer(text, "epoch_samples", state->epoch_samples);
 	fields_put_integer(text, "epoch_skipped", state->epoch_skipped);
+	fields_put_integer(text, "data_samples", state->data_samples);
+	fields_put_integer(text, "data_sum", state->data_sum);
 	fields_put_numbers(text, "schedule", state->schedule, SCHEDULE);
 	fields_put_text(text, "best_metric", state->best_metric);
 	fields_put_number(text, "best_value", state->best_value);
@@ -112,6 +114,19 @@ static int parse_phase(const struct fields *fields, enum train_phase *phase)
 			return STATUS_OK;
 		}
 	return error_set(STATUS_DATA, "%s: %s is no phase", fields->path, name);
+}
+
+/* Earlier checkpoints say nothing about the data. */
+static int parse_data(const struct fields *fields, struct train_state *state)
+{
+	int64_t sum = 0;
+	if (!fields_has(fields, "data_samples"))
+		return STATUS_OK;
+	int status = fields_integer(fields, "data_samples", 0, INT64_MAX, &state->data_samples);
+	if (!status)
+		status = fields_integer(fields, "data_sum", 0, UINT32_MAX, &sum);
+	state->data_sum = (uint32_t)sum;
+	return status;
 }
 
 static int parse_schedule(const struct fields *fields, double *schedule)
@@ -164,6 +179,8 @@ static int parse_state(const struct fields *fields, struct train_state *state)
 		status = fields_numbers(fields, "sums", &state->sums, &state->sums_count);
 	if (!status)
 		status = fields_number(fields, "epoch_loss", &state->epoch_loss);
+	if (!status)
+		status = parse_data(fields, state);
 	if (!status)
 		status = parse_schedule(fields, state->schedule);
 	if (!status)

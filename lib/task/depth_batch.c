@@ -1,6 +1,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -386,6 +387,20 @@ int64_t depth_batches_samples(const struct depth_batches *batches)
 	for (int g = 0; g < batches->groups; g++)
 		total += batches->sampler.count[g];
 	return (int64_t)total;
+}
+
+uint32_t depth_batches_sum(const struct depth_batches *batches)
+{
+	uint32_t sum = 0;
+
+	for (int g = 0; g < batches->groups; g++) {
+		const struct depth_set *set = &batches->set[g];
+
+		sum = crc32c(sum, set->name, strlen(set->name) + 1);
+		for (size_t i = 0; i < depth_count(set->data); i++)
+			sum = crc32c(sum, depth_name(set->data, i), strlen(depth_name(set->data, i)) + 1);
+	}
+	return sum;
 }
 
 int depth_batches_main_group(const struct depth_batches *batches)

@@ -30,6 +30,8 @@ const char *depth_batches_name(const struct depth_batches *batches, int group);
 /* Size of a group's images. */
 void depth_batches_size(const struct depth_batches *batches, int group, int *height, int *width);
 int64_t depth_batches_samples(const struct depth_batches *batches); /* of all groups */
+/* CRC-32C of the names of all groups and samples, in their order. */
+uint32_t depth_batches_sum(const struct depth_batches *batches);
 /* The group that most micro-batches come from. */
 int depth_batches_main_group(const struct depth_batches *batches);
 /* Files that are missing, over all groups: count, and the first one's name (owned by the caller). */

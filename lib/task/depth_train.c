@@ -229,6 +229,7 @@ static void describe(struct depth_training *training, struct task_training *out)
 	loop->batch = config_integer(config, "batch.size");
 	loop->micros = loop->batch / config_integer(config, "batch.micro");
 	loop->epoch_samples = depth_batches_samples(training->batches);
+	loop->data_sum = depth_batches_sum(training->batches);
 	loop->schedule = (struct schedule){
 		.kind = (enum schedule_kind)schedule_kind(config_text(config, "schedule.name")),
 		.warmup = config_integer(config, "schedule.warmup"),

@@ -309,6 +309,26 @@ static int run_phases(struct loop *loop, int status)
 	return phase_done(loop, status);
 }
 
+/* Which samples a step takes follows from how many there are: with others it would be another run from here on. */
+static int check_data(const struct loop *loop, const struct train_state *state)
+{
+	int64_t now = loop->task->epoch_samples;
+
+	if (!state->data_samples || (state->data_samples == now && state->data_sum == loop->task->data_sum))
+		return 0;
+	if (state->data_samples == now)
+		return error_set(STATUS_DATA,
+			"%s: the training data has other names than those that step %lld has seen; bring "
+			"them "
+			"back, or begin a new run",
+			loop->run->path, (long long)state->step);
+	return error_set(STATUS_DATA,
+		"%s: the training data has %lld samples, and had %lld up to step %lld; bring them back, or "
+		"begin "
+		"a new run",
+		loop->run->path, (long long)now, (long long)state->data_samples, (long long)state->step);
+}
+
 /* The state to go on from; log lengths that the checkpoint recorded are restored on disk. */
 static int start_state(struct loop *loop, const struct checkpoint *resumed)
 {
@@ -323,6 +343,10 @@ static int start_state(struct loop *loop, const struct checkpoint *resumed)
 		loop->saved_step = resumed->step;
 		status = train_state_copy(state, &resumed->state);
 	}
+	if (!status)
+		status = check_data(loop, state);
+	state->data_samples = loop->task->epoch_samples;
+	state->data_sum = loop->task->data_sum;
 	state->shift = loop->shift->number;
 	if (state->phase == PHASE_DONE && state->step < loop->plan->steps)
 		state->phase = PHASE_STEP;

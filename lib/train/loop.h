@@ -28,6 +28,7 @@ struct loop_task {
 	struct program *program; /* prepared, borrowed */
 	int64_t batch, micros;   /* samples a step, micro-batches a step */
 	int64_t epoch_samples;
+	uint32_t data_sum;       /* CRC-32C of the names of all training samples, in their order */
 	struct schedule schedule;
 	double learning_rate;
 	/* Loads micro-batch `micro` of step `step` (0-based; of all ranks) and runs forward and backward. */
