@@ -147,7 +147,7 @@ copied() { sed -n 's/.*: \([0-9]*\) files, .* copied to .*/\1/p' <<<"$stderr"; }
 	tree source
 	stage 0 source
 	rm "$copy/a/7"
-	flock --shared "$entry.lock" sleep 60 3>&- &
+	flock --close --shared "$entry.lock" sleep 20 3>&- &
 	sleep 0.3
 	stage 69 source
 	kill $!
@@ -170,7 +170,7 @@ copied() { sed -n 's/.*: \([0-9]*\) files, .* copied to .*/\1/p' <<<"$stderr"; }
 	stage 0 source
 	lock=$entry.lock
 	rm -r "$entry"
-	flock --exclusive "$lock" sleep 60 3>&- &
+	flock --close --exclusive "$lock" sleep 20 3>&- &
 	sleep 0.2
 	stage-data --to scratch source >out 2>err 3>&- &
 	for _ in $(seq 100); do grep -q 'waiting for the process that fills it' err && break || sleep 0.1; done
@@ -183,7 +183,7 @@ copied() { sed -n 's/.*: \([0-9]*\) files, .* copied to .*/\1/p' <<<"$stderr"; }
 	tree source
 	stage 0 source
 	rm -r "$entry"
-	flock --exclusive "$entry.lock" sleep 60 3>&- &
+	flock --close --exclusive "$entry.lock" sleep 20 3>&- &
 	sleep 0.2
 	stage-data --to scratch source >out 2>err 3>&- &
 	sleep 0.5
