@@ -295,8 +295,9 @@ static int parse(int argc, char **argv, struct settings *settings, bool *done)
 	};
 	const struct program program = {
 		.name = "eval",
-		.synopsis = "[--summary] [--step N|best] [--no-predict] RUN [DATASET ...]\n"
-			    "--task depth --layout LAYOUT --truth DIR --prediction DIR [OPTION ...]",
+		.synopsis =
+			"[--summary] [--step N|best] [--no-predict] RUN [DATASET ...]\n"
+			"--task depth --layout LAYOUT --truth DIR --prediction DIR|--constant [OPTION ...]",
 		.purpose = "Score the predictions of a run, or those that others made; one row a sample.",
 		.rows = rows,
 	};
@@ -313,7 +314,7 @@ static int check_run(const struct settings *settings)
 		return error_set(STATUS_USAGE, "options that describe directories need --task depth (a run "
 					       "has these in its configuration)");
 	if (settings->count < 1)
-		return error_set(STATUS_USAGE, "RUN is missing; eval --help shows how it is called");
+		return error_set(STATUS_USAGE, "RUN is missing; --help shows how it is called");
 	return STATUS_OK;
 }
 

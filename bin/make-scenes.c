@@ -49,9 +49,11 @@ static int parse_size(struct work *work)
 static int check_arguments(struct work *work, const char **operands, int count)
 {
 	if (count < 1 || strcmp(operands[0], "depth") != 0)
-		return error_set(STATUS_USAGE, "the kind of scenes comes first: depth");
+		return error_set(
+			STATUS_USAGE, "the kind of scenes comes first: depth; --help shows how it is called");
 	if (count != 2)
-		return error_set(STATUS_USAGE, count < 2 ? "DIR is missing" : "more than one DIR");
+		return error_set(STATUS_USAGE,
+			count < 2 ? "DIR is missing; --help shows how it is called" : "more than one DIR");
 	work->directory = operands[1];
 	if (work->count < 1 || work->count > 10000000)
 		return error_set(STATUS_USAGE, "-n must be 1 to 10000000");

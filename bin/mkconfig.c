@@ -31,7 +31,7 @@ static const struct option_row rows[] = {
 };
 static const struct program program = {
 	.name = "mkconfig",
-	.synopsis = "[--explain] RUN [PRESET|FILE.cfg ...] [key=value ...]\n--keys",
+	.synopsis = "[--explain] [--take-over] RUN [PRESET|FILE.cfg ...] [key=value ...]\n--keys",
 	.purpose = "Compose presets, files and key=value words into RUN/config.cfg.",
 	.rows = rows,
 };
@@ -94,7 +94,7 @@ static int add_file(struct plan *plan, const char *operand)
 static int make_plan(struct plan *plan, const char **operands, int count, char **argv)
 {
 	if (count < 1)
-		return error_set(STATUS_USAGE, "RUN is missing; mkconfig --help shows how it is called");
+		return error_set(STATUS_USAGE, "RUN is missing; --help shows how it is called");
 	if (is_word(operands[0]))
 		return error_set(STATUS_USAGE,
 			"the run comes first, '%.200s' sets a key (a directory of that name: ./%.200s)",

@@ -24,18 +24,20 @@ struct settings {
 static int parse(int argc, char **argv, struct settings *settings, bool *done)
 {
 	const struct option_row rows[] = {
-		{"step", 's', "N|best", "weights of that step, or the best ones [the newest]",
-			&settings->step, OPTION_TEXT},
+		{"step", 0, "N|best", "weights of that step, or the best ones (the newest)", &settings->step,
+			OPTION_TEXT},
 		{0}};
 	const struct program program = {.name = "predict",
 		.synopsis = "[--step N|best] RUN [DATASET ...]",
-		.purpose = "write a run's predictions into RUN/predictions/DATASET",
+		.purpose = "Write a run's predictions into RUN/predictions/DATASET.",
 		.rows = rows};
 	int status = options_parse(&program, argc, argv, settings->names, &settings->count, done);
 
 	if (status || *done)
 		return status;
-	return settings->count >= 1 ? 0 : error_set(STATUS_USAGE, "a RUN is needed; see --help");
+	return settings->count >= 1
+		       ? 0
+		       : error_set(STATUS_USAGE, "RUN is missing; --help shows how it is called");
 }
 
 /* Predicts the samples of one set; those whose files are whole already are passed over. */

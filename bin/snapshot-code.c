@@ -59,8 +59,8 @@ int main(int argc, char **argv)
 	const char **operands = memory_new((size_t)argc, sizeof *operands);
 	int status = operands ? options_parse(&program, argc, argv, operands, &count, &done) : error_status();
 	if (!status && !done && (count < 1 || count > 2))
-		status = error_set(STATUS_USAGE, "one RUN and at most one DIR are wanted; snapshot-code "
-						 "--help shows how it is called");
+		status = error_set(STATUS_USAGE,
+			"one RUN and at most one DIR are wanted; --help shows how it is called");
 	if (!status && !done)
 		status = run_open(operands[0], &run);
 	if (!status && !done) {

@@ -82,8 +82,7 @@ static int stage_sources(const char **sources, int count, struct text *rows)
 static int check_usage(int count, bool run)
 {
 	if (count < 1)
-		return error_set(
-			STATUS_USAGE, "RUN or SOURCE is missing; stage-data --help shows how it is called");
+		return error_set(STATUS_USAGE, "RUN or SOURCE is missing; --help shows how it is called");
 	if (jobs < 0 || jobs > 256)
 		return error_set(STATUS_USAGE, "--jobs wants 1 to 256");
 	if (options.in_place && options.to)

@@ -49,21 +49,21 @@ static int parse(int argc, char **argv, struct settings *settings, const char **
 	const struct option_row rows[] = {
 		{"dry-run", 'n', NULL, "say what the run needs and whether it fits; train nothing",
 			&settings->dry_run, OPTION_FLAG},
-		{"exit-after", 0, "TIME", "leave in time for this long after the start (55m)",
+		{"exit-after", 0, "TIME", "leave in time for this long after the start, such as 55m",
 			&settings->exit_after, OPTION_SECONDS},
-		{"until", 0, "TIME", "leave in time for this moment (07:30, 2026-01-31T07:30)",
-			&settings->until, OPTION_TEXT},
-		{"notice", 0, "SECONDS", "what remains after USR2 where the end is unknown [60]",
+		{"until", 0, "TIME", "leave in time for 07:30 or 2026-01-31T07:30", &settings->until,
+			OPTION_TEXT},
+		{"notice", 0, "SECONDS", "what remains after USR2 where the end is unknown (60)",
 			&settings->notice, OPTION_SECONDS},
 		{"take-over", 0, NULL, "own the run although its owner seems to be alive",
 			&settings->take_over, OPTION_FLAG},
-		{"same-bits", 0, NULL, "refuse (69) to go on where the first shift's bits cannot be kept",
+		{"same-bits", 0, NULL, "refuse (69) where the first shift's bits cannot be kept",
 			&settings->same_bits, OPTION_FLAG},
 		{0}};
 	const struct program program = {.name = "train-step-loop",
 		.synopsis = "[--dry-run] [--exit-after TIME] [--until TIME] [--notice SECONDS] [--take-over] "
 			    "[--same-bits] RUN",
-		.purpose = "train a run: resume, step, log, checkpoint, validate, leave in time",
+		.purpose = "Train a run: resume, step, log, checkpoint, validate, leave in time.",
 		.rows = rows};
 	const char **operands = calloc((size_t)argc + 1, sizeof(*operands));
 	int count = 0, status;
@@ -77,7 +77,8 @@ static int parse(int argc, char **argv, struct settings *settings, const char **
 	if (status || *done)
 		return status;
 	return count == 1 ? 0
-			  : error_set(STATUS_USAGE, "one RUN is needed, %d were given; see --help", count);
+			  : error_set(STATUS_USAGE,
+				    "one RUN is wanted, %d were given; --help shows how it is called", count);
 }
 
 static bool is_first(const struct work *work)

@@ -70,9 +70,9 @@ static const char *print_usage(const char *lead, const char *name, const char *s
 
 static void print_help(const struct program *program)
 {
-	const char *line = print_usage("usage:", program->name, program->synopsis);
+	const char *line = print_usage("usage:", error_program_name(), program->synopsis);
 	while (line)
-		line = print_usage("", program->name, line);
+		line = print_usage("", error_program_name(), line);
 	printf("\n%s\n\n", program->purpose);
 	int widest = 0;
 	const struct option_row *row;

@@ -63,7 +63,7 @@ const struct config_key config_keys[] = {
 		"abs_relative_difference|squared_relative_difference|rmse_linear|rmse_log|log10|delta1_acc|delta2_acc|delta3_acc|i_rmse|silog_rmse",
 		"", "metric of the first validation set that chooses the best weights"},
 	{"picture.every", CONFIG_INTEGER, OPERATIONAL, "1000", 0, 1e12, "", "steps", "write pictures every so many steps; 0: never"},
-	{"picture.count", CONFIG_INTEGER, OPERATIONAL, "4", 1, 1000, "", "samples", "pictures of each data.vis group"},
+	{"picture.count", CONFIG_INTEGER, OPERATIONAL, "4", 1, 1000, "", "samples", "pictures of each dataset of data.vis"},
 
 	{"predict.steps", CONFIG_INTEGER, OPERATIONAL, "1", 1, 1000, "", "", "sampling steps of predict and eval"},
 	{"predict.align", CONFIG_CHOICE, OPERATIONAL, "least-squares", 0, 0, "least-squares|disparity|none", "", "alignment of eval"},
@@ -88,7 +88,7 @@ const struct config_key config_group_keys[] = {
 	{"layout", CONFIG_CHOICE, IDENTITY, "plain", 0, 0, "plain|nyu|kitti", "", "family of the dataset"},
 	{"path", CONFIG_PATH, OPERATIONAL, "", 0, 0, "", "", "root directory or tar archive"},
 	{"list", CONFIG_PATH, IDENTITY, "", 0, 0, "", "", "split list, one sample a line; empty: all, in byte order"},
-	{"weight", CONFIG_NUMBER, IDENTITY, "1", 0, 1e9, "", "", "share of the samples drawn from this group"},
+	{"weight", CONFIG_NUMBER, IDENTITY, "1", 0, 1e9, "", "", "share of the samples drawn from this dataset"},
 	{"size", CONFIG_INTEGERS, IDENTITY, "", 8, 16384, "", "pixels", "height,width to resize to; empty: as it is"},
 	{"crop", CONFIG_CHOICE, IDENTITY, "none", 0, 0, "none|eigen|garg", "", "evaluation crop"},
 	{"benchmark_crop", CONFIG_BOOL, IDENTITY, "true", 0, 0, "", "", "kitti: 352x1216"},
