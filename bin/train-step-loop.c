@@ -42,6 +42,7 @@ struct work {
 	bool resuming;
 	int64_t step;
 	const char *reason;
+	char init[1024]; /* digest and path of the weights that a new run starts from */
 };
 
 static int parse(int argc, char **argv, struct settings *settings, const char **path, bool *done)
@@ -117,12 +118,14 @@ static int leave_options(const struct work *work, struct leave_options *options)
 	return 0;
 }
 
-static struct loop_plan plan(const struct config *config)
+static struct loop_plan plan(const struct work *work)
 {
+	const struct config *config = work->run.config;
 	const char *metric = config_text(config, "validate.metric");
 
 	return (struct loop_plan){
 		.steps = config_integer(config, "train.steps"),
+		.init = work->init,
 		.validate_every = config_integer(config, "validate.every"),
 		.picture_every = config_integer(config, "picture.every"),
 		.save_every = config_integer(config, "checkpoint.every"),
@@ -160,6 +163,8 @@ static int initial_weights(struct work *work, struct store *store)
 			status = weights_load(store, &from, config_text(work->run.config, "init.ignore"));
 		if (!status)
 			note("starting from the weights of %s (digest %s)", from.path, from.digest);
+		if (!status)
+			snprintf(work->init, sizeof(work->init), "%s %.1000s", from.digest, from.path);
 		checkpoint_release(&from);
 	}
 	status = agree(work, status);
@@ -239,7 +244,7 @@ static int take_possession(struct work *work)
 /* What happens once the run is ours. Places where ranks agree separate what only rank 0 does from what all do. */
 static int train(struct work *work)
 {
-	struct loop_plan loop_plan = plan(work->run.config);
+	struct loop_plan loop_plan = plan(work);
 	int status = agree(work, is_first(work) ? take_possession(work) : 0);
 
 	if (!status)

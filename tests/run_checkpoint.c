@@ -66,6 +66,7 @@ static void test_state(void)
 					 .epoch_skipped = 6,
 					 .data_samples = INT64_C(1) << 40,
 					 .data_sum = UINT32_MAX,
+					 .init = "0a1b2c3d /some/run",
 					 .schedule = {1e-300, 2.0 / 3},
 					 .best_metric = "a \"b\" \\n",
 					 .best_value = 1 / 7.0,
@@ -90,8 +91,8 @@ static void test_state(void)
 			!memcmp(back.schedule, state.schedule, sizeof back.schedule) &&
 			back.best_value == state.best_value,
 		"its floats are bit-equal");
-	check(!strcmp(back.best_metric, state.best_metric) && back.logs.count == 2 &&
-			back.logs.item[0].bytes == UINT64_C(1) << 40 &&
+	check(!strcmp(back.best_metric, state.best_metric) && !strcmp(back.init, state.init) &&
+			back.logs.count == 2 && back.logs.item[0].bytes == UINT64_C(1) << 40 &&
 			!strcmp(back.logs.item[1].name, "events.out.tfevents.1.h"),
 		"its texts and logs are equal");
 	train_state_release(&back);

@@ -27,6 +27,7 @@ struct train_state {
 	int64_t epoch_steps, epoch_samples, epoch_skipped;
 	int64_t data_samples;    /* of the training data, and the sum of their names: a run goes on with what it began with */
 	uint32_t data_sum;
+	char init[1024];          /* digest and path of the weights that the run started from; "" where it started from random ones */
 	double schedule[8];      /* state of the schedule, where it has any */
 	char best_metric[64];    /* "" until there is one */
 	double best_value;
@@ -91,7 +92,7 @@ struct checkpoint {
 	int64_t step;
 	char path[4096];
 	bool weights_only;
-	char digest[16];             /* CRC-32C of MANIFEST's model/ lines, 8 hex digits */
+	char digest[16];             /* CRC-32C of MANIFEST's model/ lines (without one: of all tensors' bytes), 8 hex digits */
 	struct train_state state;    /* step-* only; the phase file's position where there is a valid one */
 	struct safetensors *model;
 	int model_files;

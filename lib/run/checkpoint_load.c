@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/memory.h"
@@ -568,6 +569,17 @@ static bool holds(const char *directory, const char *name)
 	return there;
 }
 
+/* Of weights that no MANIFEST describes: over the bytes of their tensors, in the order in which they were read. */
+static void digest_tensors(struct checkpoint *checkpoint)
+{
+	uint32_t sum = 0;
+	for (int f = 0; f < checkpoint->model_files; f++)
+		for (size_t i = 0; i < checkpoint->model[f].count; i++)
+			sum = crc32c(sum, checkpoint->model[f].tensor[i].data,
+				checkpoint->model[f].tensor[i].bytes);
+	snprintf(checkpoint->digest, sizeof checkpoint->digest, "%08x", sum);
+}
+
 int checkpoint_open_path(const char *path, struct checkpoint *checkpoint)
 {
 	struct manifest manifest = {0};
@@ -589,6 +601,8 @@ int checkpoint_open_path(const char *path, struct checkpoint *checkpoint)
 	}
 	snprintf(checkpoint->path, sizeof checkpoint->path, "%s", path);
 	manifest_release(&manifest);
+	if (!status && !checkpoint->digest[0])
+		digest_tensors(checkpoint);
 	if (status)
 		checkpoint_release(checkpoint);
 	return status;

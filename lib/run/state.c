@@ -71,6 +71,7 @@ void train_state_format(const struct train_state *state, struct text *text)
 	fields_put_integer(text, "epoch_skipped", state->epoch_skipped);
 	fields_put_integer(text, "data_samples", state->data_samples);
 	fields_put_integer(text, "data_sum", state->data_sum);
+	fields_put_text(text, "init", state->init);
 	fields_put_numbers(text, "schedule", state->schedule, SCHEDULE);
 	fields_put_text(text, "best_metric", state->best_metric);
 	fields_put_number(text, "best_value", state->best_value);
@@ -116,10 +117,12 @@ static int parse_phase(const struct fields *fields, enum train_phase *phase)
 	return error_set(STATUS_DATA, "%s: %s is no phase", fields->path, name);
 }
 
-/* Earlier checkpoints say nothing about the data. */
-static int parse_data(const struct fields *fields, struct train_state *state)
+/* What earlier checkpoints do not have. */
+static int parse_later(const struct fields *fields, struct train_state *state)
 {
 	int64_t sum = 0;
+	if (fields_has(fields, "init") && fields_text(fields, "init", state->init, sizeof state->init))
+		return error_status();
 	if (!fields_has(fields, "data_samples"))
 		return STATUS_OK;
 	int status = fields_integer(fields, "data_samples", 0, INT64_MAX, &state->data_samples);
@@ -180,7 +183,7 @@ static int parse_state(const struct fields *fields, struct train_state *state)
 	if (!status)
 		status = fields_number(fields, "epoch_loss", &state->epoch_loss);
 	if (!status)
-		status = parse_data(fields, state);
+		status = parse_later(fields, state);
 	if (!status)
 		status = parse_schedule(fields, state->schedule);
 	if (!status)

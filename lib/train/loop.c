@@ -339,6 +339,7 @@ static int start_state(struct loop *loop, const struct checkpoint *resumed)
 	loop->boundary.step = -1;
 	if (!resumed) {
 		snprintf(state->config_id, sizeof(state->config_id), "%s", config_id(loop->run->config));
+		snprintf(state->init, sizeof(state->init), "%s", loop->plan->init);
 	} else {
 		loop->saved_step = resumed->step;
 		status = train_state_copy(state, &resumed->state);

@@ -61,6 +61,7 @@ struct loop_options {
 /* Cadences, as configured. */
 struct loop_plan {
 	int64_t steps;
+	const char *init; /* digest and path of the weights that a new run starts from; "" for random ones */
 	int64_t validate_every, picture_every;
 	int64_t save_every;
 	double save_minutes;
