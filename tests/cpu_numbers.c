@@ -34,39 +34,56 @@ static bool golden_row(char *lines, const char *optimizer, int step, float *valu
 	return good;
 }
 
+static const struct {
+	const char *name;
+	struct optimizer_rule rule;
+} optimizers[] = {
+	{"adam", {.kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8}},
+	{"sgd", {.kind = OPTIMIZER_SGD}},
+	{"momentum", {.kind = OPTIMIZER_SGD, .momentum = 0.9}},
+	{"adam-decay", {.kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .decay = 0.1}},
+	{"adamw", {.kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .decay = 0.1}},
+	{"average", {.kind = OPTIMIZER_ADAMW,
+			    .beta1 = 0.9,
+			    .beta2 = 0.999,
+			    .epsilon = 1e-8,
+			    .decay = 0.1,
+			    .average = 0.9}},
+	{"dampened", {.kind = OPTIMIZER_SGD, .momentum = 0.9, .dampening = 0.5, .decay = 0.1}},
+	{"nesterov", {.kind = OPTIMIZER_SGD, .momentum = 0.9, .decay = 0.1, .nesterov = true}},
+};
+
 /* Steps one optimizer as tests/golden/optimizer.py does; `scale` 0.5 gets gradients twice as large. */
-static void test_optimizer(struct device *device, char *lines, const char *name, double scale)
+static void test_optimizer(
+	struct device *device, char *lines, const char *name, const struct optimizer_rule *rule, double scale)
 {
-	const struct optimizer_rule rule = {.kind = strcmp(name, "adam") ? OPTIMIZER_SGD : OPTIMIZER_ADAM,
-		.beta1 = 0.9,
-		.beta2 = 0.999,
-		.epsilon = 1e-8,
-		.momentum = strcmp(name, "momentum") ? 0 : 0.9};
-	float value[GOLDEN_COUNT], gradient[GOLDEN_COUNT], moment1[GOLDEN_COUNT] = {0},
-							   moment2[GOLDEN_COUNT] = {0};
-	float expected[GOLDEN_COUNT];
+	float value[GOLDEN_COUNT], gradient[GOLDEN_COUNT], expected[GOLDEN_COUNT];
+	float moment1[GOLDEN_COUNT] = {0}, moment2[GOLDEN_COUNT] = {0}, average[GOLDEN_COUNT];
 	char title[64];
 	double worst = 0;
 	for (int i = 0; i < GOLDEN_COUNT; i++)
 		value[i] = (float)sin(1.0 + i);
 	for (int step = 1; step <= 6; step++) {
 		const struct step_scalars scalars = {.learning_rate = 0.01 * step, .step = step};
+		const float *result = rule->average > 0 ? average : value;
 		for (int i = 0; i < GOLDEN_COUNT; i++)
 			gradient[i] =
 				(float)(sin(3 + 0.7 * i + 1.3 * step) * pow(10, 1 - i % 9)) / (float)scale;
 		device->backend->update(device,
 			&(struct update_call){.value = value,
 				.gradient = gradient,
-				.moment1 = rule.kind == OPTIMIZER_SGD && rule.momentum == 0 ? NULL : moment1,
+				.moment1 =
+					rule->kind == OPTIMIZER_SGD && rule->momentum == 0 ? NULL : moment1,
 				.moment2 = moment2,
+				.average = rule->average > 0 ? average : NULL,
 				.count = GOLDEN_COUNT,
-				.rule = &rule,
+				.rule = rule,
 				.scalars = &scalars,
 				.scale = scale});
 		if (!golden_row(lines, name, step, expected))
 			worst = INFINITY;
 		for (int i = 0; i < GOLDEN_COUNT; i++)
-			worst = fmax(worst, fabs(value[i] - expected[i]) / fmax(1, fabs(expected[i])));
+			worst = fmax(worst, fabs(result[i] - expected[i]) / fmax(1, fabs(expected[i])));
 	}
 	snprintf(title, sizeof title, "%s steps like PyTorch's, scale %g, %s", name, scale,
 		device->backend->isa(device));
@@ -246,11 +263,10 @@ static void test_device(const char *isa, char *lines)
 		check_skip(isa, "this processor does not have it");
 		return;
 	}
-	test_optimizer(device, lines, "adam", 1);
-	test_optimizer(device, lines, "adam", 0.5);
-	test_optimizer(device, lines, "sgd", 1);
-	test_optimizer(device, lines, "sgd", 0.5);
-	test_optimizer(device, lines, "momentum", 1);
+	for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
+		test_optimizer(device, lines, optimizers[i].name, &optimizers[i].rule, 1);
+		test_optimizer(device, lines, optimizers[i].name, &optimizers[i].rule, 0.5);
+	}
 	test_vectors(device);
 	test_functions(device);
 	cpu_backend.close(device);

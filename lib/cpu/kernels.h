@@ -139,8 +139,8 @@ struct kernels {
 	/* buffer may be NULL: no momentum */
 	void (*sgd)(const struct sgd_step *step, float *value, const float *gradient, float *buffer,
 		int64_t count);
-	/* to = keep * to + (1 - keep) * from */
-	void (*blend)(float *to, const float *from, float keep, int64_t count);
+	/* to = keep * to + fresh * from */
+	void (*blend)(float *to, const float *from, float keep, float fresh, int64_t count);
 };
 
 extern const struct kernels kernels_plain, kernels_avx2, kernels_avx512;

@@ -58,11 +58,10 @@ static void sgd(
 	}
 }
 
-static void blend(float *to, const float *from, float keep, int64_t count)
+static void blend(float *to, const float *from, float keep, float fresh, int64_t count)
 {
-	const float rest = 1.0f - keep;
 	for (int64_t i = 0; i < count; i += LANES) {
 		const int64_t some = count - i < LANES ? count - i : LANES;
-		store_some(to + i, keep * load_some(to + i, some) + rest * load_some(from + i, some), some);
+		store_some(to + i, keep * load_some(to + i, some) + fresh * load_some(from + i, some), some);
 	}
 }

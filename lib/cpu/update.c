@@ -100,11 +100,13 @@ static void update_piece(void *context, int64_t i, int thread)
 		job->kernels->adam(&job->adam, value, gradient, moment1, call->moment2 + first, some);
 		break;
 	case OPTIMIZER_STATISTIC:
-		job->kernels->blend(value, gradient, (float)(1 - call->rule->momentum), some);
+		job->kernels->blend(value, gradient, (float)(1 - call->rule->momentum),
+			(float)call->rule->momentum, some);
 		break;
 	}
 	if (average)
-		job->kernels->blend(average, value, (float)call->rule->average, some);
+		job->kernels->blend(
+			average, value, (float)call->rule->average, (float)(1 - call->rule->average), some);
 }
 
 int cpu_update(struct device *device, const struct update_call *call)

@@ -8,7 +8,7 @@
 static const struct {
 	enum store_slot slot;
 	const char *suffix;
-} moments[] = {{SLOT_MOMENT1, ".exp_avg"}, {SLOT_MOMENT2, ".exp_avg_sq"}};
+} moments[] = {{SLOT_MOMENT1, ".exp_avg"}, {SLOT_MOMENT2, ".exp_avg_sq"}, {SLOT_AVERAGE, ".average"}};
 #define MOMENTS (sizeof(moments) / sizeof(moments[0]))
 
 static char *joined(const char *name, const char *suffix)
@@ -44,9 +44,10 @@ int weights_init(struct weights *weights, const struct store *store)
 	for (size_t i = 0; i < count && !status; i++)
 		status = describe(&weights->model[weights->model_count++], store_parameter(store, i), "");
 	for (size_t m = 0; m < MOMENTS; m++)
-		for (size_t i = 0; i < count && !status && store_has(store, moments[m].slot); i++)
-			status = describe(&weights->optimizer[weights->optimizer_count++],
-				store_parameter(store, i), moments[m].suffix);
+		for (size_t i = 0; i < count && !status; i++)
+			if (store_keeps(store, i, moments[m].slot))
+				status = describe(&weights->optimizer[weights->optimizer_count++],
+					store_parameter(store, i), moments[m].suffix);
 	return status;
 }
 
@@ -84,8 +85,9 @@ int weights_fill(struct weights *weights, const struct store *store)
 	for (size_t i = 0; i < count && !status; i++)
 		status = fill(store, i, SLOT_VALUE, weights->memory[i]);
 	for (size_t m = 0; m < MOMENTS; m++)
-		for (size_t i = 0; i < count && !status && store_has(store, moments[m].slot); i++)
-			status = fill(store, i, moments[m].slot, weights->memory[slot++]);
+		for (size_t i = 0; i < count && !status; i++)
+			if (store_keeps(store, i, moments[m].slot))
+				status = fill(store, i, moments[m].slot, weights->memory[slot++]);
 	return status;
 }
 
@@ -155,28 +157,30 @@ int weights_load(struct store *store, const struct checkpoint *checkpoint, const
 	return status;
 }
 
+static int load_state(struct store *store, size_t i, size_t m, const struct checkpoint *checkpoint)
+{
+	const struct parameter *parameter = store_parameter(store, i);
+	char *name = joined(parameter->name, moments[m].suffix);
+	const struct safetensor *tensor = name ? checkpoint_optimizer(checkpoint, name) : NULL;
+	int status = STATUS_FAILURE;
+
+	if (name && (!tensor || !same_shape(tensor, parameter)))
+		status = error_set(STATUS_DATA, "%s: optimizer state %s is missing or of another shape",
+			checkpoint->path, name);
+	else if (name)
+		status = import(store, i, moments[m].slot, tensor);
+	free(name);
+	return status;
+}
+
 int weights_load_optimizer(struct store *store, const struct checkpoint *checkpoint)
 {
 	int status = 0;
 
 	for (size_t m = 0; m < MOMENTS; m++)
-		for (size_t i = 0; i < store_count(store) && !status && store_has(store, moments[m].slot);
-			i++) {
-			const struct parameter *parameter = store_parameter(store, i);
-			char *name = joined(parameter->name, moments[m].suffix);
-			const struct safetensor *tensor =
-				name ? checkpoint_optimizer(checkpoint, name) : NULL;
-
-			if (!name)
-				status = STATUS_FAILURE;
-			else if (!tensor || !same_shape(tensor, parameter))
-				status = error_set(STATUS_DATA,
-					"%s: optimizer state %s is missing or of another shape",
-					checkpoint->path, name);
-			else
-				status = import(store, i, moments[m].slot, tensor);
-			free(name);
-		}
+		for (size_t i = 0; i < store_count(store) && !status; i++)
+			if (store_keeps(store, i, moments[m].slot))
+				status = load_state(store, i, m, checkpoint);
 	return status;
 }
 
