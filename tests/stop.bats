@@ -118,7 +118,7 @@ started() {
 
 @test "the dry run tells needs and fit, names missing files, and leaves nothing behind" {
 	run_tool 0 train-step-loop --dry-run run
-	for item in parameters flops_per_step device_bytes checkpoint_bytes run_bytes notice fits; do
+	for item in parameters flops_per_step device_bytes checkpoint_bytes run_bytes notice memory_bytes fits; do
 		[[ $output == *"$item"$'\t'* ]]
 	done
 	[ ! -e run/shifts.tsv ]

@@ -51,24 +51,7 @@ static int too_large(uint64_t needed, uint64_t here)
 		text_of_bytes(needed, need), text_of_bytes(here, have));
 }
 
-int resources_check(const struct run *run, const struct task_training *training)
-{
-	uint64_t here = memory_here(run, "MemTotal:"), available = memory_here(run, "MemAvailable:");
-	struct program_bytes bytes;
-	char need[32], have[32];
-	int status = program_measure(training->loop.program, &bytes);
-
-	if (status)
-		return status;
-	if (here && bytes.total > here)
-		return too_large(bytes.total, here);
-	if (available && bytes.total > available)
-		warn("the run needs %s of memory, of which %s are free now", text_of_bytes(bytes.total, need),
-			text_of_bytes(available, have));
-	return 0;
-}
-
-/* Bytes of one checkpoint, from the shapes alone. */
+/* Bytes of the weights and, with several copies, the optimizer, from the shapes alone. */
 static uint64_t checkpoint_size(const struct task_training *training, int copies)
 {
 	const struct store *store = program_store(training->loop.program);
@@ -77,6 +60,39 @@ static uint64_t checkpoint_size(const struct task_training *training, int copies
 	for (size_t i = 0; i < store_count(store); i++)
 		bytes += store_parameter(store, i)->count * sizeof(float) * (uint64_t)copies;
 	return bytes;
+}
+
+/* Bytes of one checkpoint. */
+static uint64_t checkpoint_bytes_of(const struct run *run, const struct task_training *training)
+{
+	bool sgd = !strcmp(config_text(run->config, "optimizer.name"), "sgd");
+
+	return checkpoint_size(training, sgd ? 2 : 3);
+}
+
+/* Beside what the device holds there is the copy of the weights that a save is written from. */
+static uint64_t memory_needed(
+	const struct run *run, const struct task_training *training, const struct program_bytes *bytes)
+{
+	return bytes->total + checkpoint_bytes_of(run, training);
+}
+
+int resources_check(const struct run *run, const struct task_training *training)
+{
+	uint64_t here = memory_here(run, "MemTotal:"), available = memory_here(run, "MemAvailable:"), needed;
+	struct program_bytes bytes;
+	char need[32], have[32];
+	int status = program_measure(training->loop.program, &bytes);
+
+	if (status)
+		return status;
+	needed = memory_needed(run, training, &bytes);
+	if (here && needed > here)
+		return too_large(needed, here);
+	if (available && needed > available)
+		warn("the run needs %s of memory, of which %s are free now", text_of_bytes(needed, need),
+			text_of_bytes(available, have));
+	return 0;
 }
 
 static double parameters(const struct task_training *training)
@@ -109,23 +125,30 @@ static double notice(const struct run *run, const struct platform *platform,
 	return leave_notice_needed(step, leave_save_estimate(&leave, save_bytes));
 }
 
+/* Checkpoints, weights that are kept, logs. */
+static double run_size(const struct config *config, const struct task_training *training, uint64_t checkpoint)
+{
+	int64_t steps = config_integer(config, "train.steps"),
+		every = config_integer(config, "checkpoint.keep_every");
+	double kept = (double)(every > 0 ? steps / every : 0) + 1;
+
+	return (double)checkpoint * (double)(config_integer(config, "checkpoint.keep") + 1) +
+	       kept * (double)checkpoint_size(training, 1) + (double)steps * LOG_BYTES_A_STEP;
+}
+
 int resources_describe(const struct run *run, const struct platform *platform,
 	const struct task_training *training, struct text *rows, int *status_of_run)
 {
 	const struct config *config = run->config;
-	int copies = strcmp(config_text(config, "optimizer.name"), "sgd") ? 3 : 2;
-	int64_t steps = config_integer(config, "train.steps"),
-		every = config_integer(config, "checkpoint.keep_every");
-	uint64_t checkpoint = checkpoint_size(training, copies), weights = checkpoint_size(training, 1),
-		 here = memory_here(run, "MemAvailable:"), whole;
+	int64_t steps = config_integer(config, "train.steps");
+	uint64_t checkpoint = checkpoint_bytes_of(run, training), here = memory_here(run, "MemAvailable:"),
+		 needed;
 	struct program_bytes bytes;
 	int status = program_measure(training->loop.program, &bytes);
 
 	if (status)
 		return status;
-	whole = checkpoint * (uint64_t)(config_integer(config, "checkpoint.keep") + 1);
-	whole += weights * (uint64_t)((every > 0 ? steps / every : 0) + 1) +
-		 (uint64_t)steps * LOG_BYTES_A_STEP;
+	needed = memory_needed(run, training, &bytes);
 	text_add(rows, "#item\tvalue\tunit\n");
 	row(rows, "parameters", parameters(training), "");
 	row(rows, "steps", (double)steps, "");
@@ -134,18 +157,19 @@ int resources_describe(const struct run *run, const struct platform *platform,
 	row(rows, "bytes_moved_per_step", training->traffic, "B");
 	rows_of_device(&bytes, rows);
 	row(rows, "checkpoint_bytes", (double)checkpoint, "B");
-	row(rows, "run_bytes", (double)whole, "B");
+	row(rows, "run_bytes", run_size(config, training, checkpoint), "B");
 	row(rows, "missing_files", (double)training->missing, "");
 	row(rows, "notice", ceil(notice(run, platform, training, checkpoint)), "s");
 	row(rows, "threads", platform->now.threads, "");
 	text_format(rows, "isa\t%s\t\ndevice\t%s\t\n", platform->now.isa, platform->now.model);
+	row(rows, "memory_bytes", (double)needed, "B");
 	row(rows, "memory_here_bytes", (double)here, "B");
-	text_format(rows, "fits\t%s\t\n", bytes.total <= here ? "yes" : "no");
+	text_format(rows, "fits\t%s\t\n", needed <= here ? "yes" : "no");
 	if (training->missing)
 		*status_of_run = error_set(STATUS_NO_INPUT, "%zu data files are missing, the first is %s",
 			training->missing, training->first_missing);
-	else if (bytes.total > here)
-		*status_of_run = too_large(bytes.total, here);
+	else if (needed > here)
+		*status_of_run = too_large(needed, here);
 	else
 		*status_of_run = 0;
 	return text_check(rows);
