@@ -43,8 +43,8 @@ static int compare(const struct run *run, const char *directory)
 		fwrite(rows.data, 1, rows.length, stdout);
 	text_release(&rows);
 	if (!status && count)
-		status = error_set(STATUS_FAILURE, "%s: %zu differences from %s/code.manifest", directory,
-			count, run->path);
+		status = error_set(
+			STATUS_FAILURE, "%s/code.manifest: %zu differences, listed above", run->path, count);
 	return status;
 }
 
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 	if (!status && !done) {
 		const char *submitted = getenv("SLURM_SUBMIT_DIR");
 		const char *directory = count > 1 ? operands[1] : submitted && *submitted ? submitted : ".";
-		status = verify ? compare(&run, directory) : take(&run, directory);
+		status = verify ? compare(&run, count > 1 ? operands[1] : NULL) : take(&run, directory);
 	}
 	run_close(&run);
 	free(operands);

@@ -255,6 +255,9 @@ begin() { # the run has had a shift, by now ended
 	rm code/sub/link
 	run_tool 1 snapshot-code --verify run code
 	[ "$(sed 1d <<<"$output")" = "$(printf 'added\tfile\tnew.py\nchanged\tfile\ttrain.py\nremoved\tlink\tsub/link')" ]
+	wanted=$output
+	run_tool 1 snapshot-code --verify run # the directory of the snapshot, wherever one is
+	[ "$output" = "$wanted" ]
 }
 
 @test "--verify finds a damaged archive and a damaged manifest" {

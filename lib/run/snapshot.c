@@ -273,6 +273,9 @@ int snapshot_verify(
 		status = error_set(STATUS_DATA, "%s/code.manifest: has no row of the archive", run->path);
 	if (!status)
 		status = check_archive(archive, tar);
+	const struct manifest_row *taken_of = status ? NULL : code_manifest_find(&first, "directory", NULL);
+	if (!directory)
+		directory = taken_of ? taken_of->name : ".";
 	if (!status)
 		status = snapshot_files_read(&files, directory, run->path, force);
 	text_add(rows, "#change\tkind\tname\n");

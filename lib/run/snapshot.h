@@ -21,7 +21,7 @@
  * what was left out and what differs from the run's first snapshot. */
 int snapshot_take(const struct run *run, const char *directory, bool force);
 
-/* Compares the code in `directory` and the archive with RUN/code.manifest: rows "#change kind name" (added, removed, changed) are appended to
+/* Compares the code in `directory` (NULL: where the snapshot was taken) and the archive with RUN/code.manifest: rows "#change kind name" (added, removed, changed) are appended to
  * `rows`; *count is their number. STATUS_NO_INPUT without a manifest, STATUS_DATA when it or the archive is damaged. */
 int snapshot_verify(
 	const struct run *run, const char *directory, bool force, struct text *rows, size_t *count);
