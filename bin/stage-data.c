@@ -60,7 +60,7 @@ static int stage_of_run(const char *path, struct text *rows)
 static int stage_sources(const char **sources, int count, struct text *rows)
 {
 	int status = STATUS_OK;
-	text_add(rows, "#name\tpath\tkey\n");
+	text_add(rows, STAGE_HEADER);
 	for (int i = 0; i < count && !status; i++) {
 		struct staged staged = {0};
 		status = stage_source(sources[i], &options, &staged);
@@ -69,7 +69,9 @@ static int stage_sources(const char **sources, int count, struct text *rows)
 			text_field(rows, path_base(whole));
 			text_add(rows, "\t");
 			text_field(rows, staged.path);
-			text_format(rows, "\t%s\n", staged.key);
+			text_format(rows, "\t%s\t", staged.key);
+			text_field(rows, whole);
+			text_add(rows, "\n");
 		} else if (!status) {
 			status = error_status();
 		}

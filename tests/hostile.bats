@@ -142,7 +142,7 @@ setup() {
 	NIGHTSHIFT_FAULT_PATH='*.npy*' with_fault rename:3:KILL predict run || [ $? = 137 ]
 	with_fault rename:1:KILL mkconfig run train.steps=2 || [ $? = 137 ]
 	[ "$(find run -name '*.partial' | wc -l)" = 2 ]
-	touch "run/.living.$(hostname).$$.0.partial" run/.other.elsewhere.999999999.0.partial run/.user.partial
+	touch "run/.living.$(hostname).$$.0.partial" run/.other.elsewhere.999999999.0.partial run/.user.partial run/.partial
 	find run -name '*.partial' -exec touch -d '2 minutes ago' {} +
 	run_tool 0 predict run
 	[ -z "$(find run/predictions -name '*.partial')" ]
@@ -150,5 +150,6 @@ setup() {
 	run_tool 0 train-step-loop run
 	[ "$(find run -name '*.partial' | sort)" = "run/.living.$(hostname).$$.0.partial
 run/.other.elsewhere.999999999.0.partial
+run/.partial
 run/.user.partial" ]
 }

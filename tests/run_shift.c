@@ -507,12 +507,15 @@ static void test_small_files(void)
 	free(file);
 	table = run_path(&run, "staged/%s.tsv", host);
 	struct text text = {0};
-	text_format(&text, "#name\tpath\tkey\na\t/nowhere\tk1\nb\t%s\tk2\nc\t%s", path, path);
+	text_format(&text,
+		"#name\tpath\tkey\tsource\tmore\na\t/nowhere\tk1\t/s\nb\t%s\tk2\t/s t\t-\nc\t%s\tk3\t/s",
+		path, path);
 	write_text(table, text.data);
-	check(!run_staged(&run, "b", &copy) && copy && !strcmp(copy, path), "a staged copy is found");
+	check(!run_staged(&run, "b", "/s t", &copy) && copy && !strcmp(copy, path), "a staged copy is found");
 	free(copy);
-	check(!run_staged(&run, "a", &copy) && !copy, "one that is gone is not");
-	check(!run_staged(&run, "c", &copy) && !copy, "a torn row is not");
+	check(!run_staged(&run, "b", "/s", &copy) && !copy, "one of another source is not");
+	check(!run_staged(&run, "a", "/s", &copy) && !copy, "one that is gone is not");
+	check(!run_staged(&run, "c", "/s", &copy) && !copy, "a torn row is not");
 	text_release(&text);
 	free(table);
 	run_close(&run);

@@ -35,7 +35,7 @@ copied() { sed -n 's/.*: \([0-9]*\) files, .* copied to .*/\1/p' <<<"$stderr"; }
 @test "a directory: the same files, private, with a manifest; the rows on stdout" {
 	tree source
 	stage 0 source
-	[ "${lines[0]}" = "$(printf '#name\tpath\tkey')" ]
+	[ "${lines[0]}" = "$(printf '#name\tpath\tkey\tsource')" ]
 	[ "$(awk -F'\t' 'NR == 2 { print $1 }' <<<"$output")" = source ]
 	[ "$copy" = "$PWD/scratch/nightshift-$(id -un)/$(awk -F'\t' 'NR == 2 { print $3 }' <<<"$output")/data" ]
 	diff -r source "$copy"
@@ -479,18 +479,25 @@ with_pending() {
 	mkconfig run depth-tiny data.train.rooms.path="$PWD/rooms" stage.to="$PWD/scratch" train.steps=2 validate.every=0 picture.every=0
 	run_tool 0 stage-data run
 	[ "$output" = "$(cat "run/staged/$(uname -n).tsv")" ]
-	[ "${lines[0]}" = "$(printf '#name\tpath\tkey')" ]
+	[ "${lines[0]}" = "$(printf '#name\tpath\tkey\tsource')" ]
 	[ "$(column name "run/staged/$(uname -n).tsv")" = rooms ]
 	mv rooms elsewhere
 	run_tool 0 train-step-loop run
 	[ -e run/done ]
+	# Where the run reads from another place now, the copy of the former one is none of it.
+	make-scenes depth -n 2 --seed 2 --size 32x48 halls 2>/dev/null
+	mkconfig run data.{train,val,vis,test}.rooms.path="$PWD/halls" train.steps=4
+	run_tool 65 train-step-loop run
+	[[ $stderr == *"has 2 samples, and had 4"* ]]
+	mkconfig run data.{train,val,vis,test}.rooms.path="$PWD/rooms"
+	run_tool 0 train-step-loop run
 }
 
 @test "a run may stay in place" {
 	make-scenes depth -n 2 --seed 1 --size 32x48 rooms 2>/dev/null
 	mkconfig run depth-tiny data.train.rooms.path="$PWD/rooms" stage.in_place=true
 	run_tool 0 stage-data run
-	[ "${lines[1]}" = "$(printf 'rooms\t%s\t-' "$PWD/rooms")" ]
+	[ "${lines[1]}" = "$(printf 'rooms\t%s\t-\t%s' "$PWD/rooms" "$PWD/rooms")" ]
 	# The command line counts more.
 	run_tool 0 stage-data --to scratch run
 	[[ ${lines[1]} == *"$PWD/scratch/nightshift-"* ]]

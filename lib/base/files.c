@@ -174,6 +174,8 @@ static int64_t maker(char *name)
 		return 0;
 	name[strlen(name) - strlen(suffix)] = 0;
 	char *last = strrchr(name, '.');
+	if (!last)
+		return 0;
 	*last = 0;
 	char *before = strrchr(name, '.');
 	if (!before || !text_to_uint64(last + 1, &counter) || !text_to_int64(before + 1, &process))

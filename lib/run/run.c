@@ -211,28 +211,30 @@ int run_platform_write(const struct run *run, const struct run_platform *platfor
 	return status;
 }
 
-/* The path in the last row of `name` in a staged table (taken apart in place); NULL when there is none. */
-static char *find_staged(char *table, const char *name)
+/* The path in the last row of `name` and `source` in a staged table (taken apart in place); NULL when there is none. */
+static char *find_staged(char *table, const char *name, const char *source)
 {
+	enum { NAME, PATH, KEY, SOURCE, COLUMNS };
 	char *found = NULL, *next;
 	for (char *line = table; line && *line; line = next) {
-		char *field[3];
+		char *field[COLUMNS + 1];
 		next = strchr(line, '\n');
 		if (!next) /* torn */
 			break;
 		*next++ = 0;
-		if (*line == '#' || text_split(line, '\t', field, 3) < 2)
+		if (*line == '#' || text_split(line, '\t', field, COLUMNS + 1) < COLUMNS)
 			continue;
-		text_unescape(field[0]);
-		if (!strcmp(field[0], name))
-			found = field[1];
+		text_unescape(field[NAME]);
+		text_unescape(field[SOURCE]);
+		if (!strcmp(field[NAME], name) && !strcmp(field[SOURCE], source))
+			found = field[PATH];
 	}
 	if (found)
 		text_unescape(found);
 	return found;
 }
 
-int run_staged(const struct run *run, const char *name, char **path)
+int run_staged(const struct run *run, const char *name, const char *source, char **path)
 {
 	char host[HOST_NAME_MAX + 1] = "";
 	char *data = NULL;
@@ -247,7 +249,7 @@ int run_staged(const struct run *run, const char *name, char **path)
 	if (file_exists(table))
 		status = file_read(table, SMALL_LIMIT * 16, &data, &bytes);
 	if (!status && data) {
-		const char *found = find_staged(data, name);
+		const char *found = find_staged(data, name, source);
 		if (found && file_exists(found)) {
 			*path = memory_text(found);
 			status = *path ? STATUS_OK : error_status();

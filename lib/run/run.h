@@ -46,8 +46,8 @@ struct run_platform {
 int run_platform_read(const struct run *run, bool *found, struct run_platform *platform);
 int run_platform_write(const struct run *run, const struct run_platform *platform);
 
-/* Where a data root was staged on this host: the path from RUN/staged/HOST.tsv for `key` (NULL when there is none, or the copy
- * is gone). Owned by the caller. */
-int run_staged(const struct run *run, const char *name, char **path);
+/* Where the data group `name` was staged on this host: the path from RUN/staged/HOST.tsv (NULL when there is none, when it was made
+ * of something else than `source`, which is configured now, or when it is gone). Owned by the caller. */
+int run_staged(const struct run *run, const char *name, const char *source, char **path);
 
 #endif

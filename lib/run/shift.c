@@ -352,6 +352,7 @@ int shift_claim(struct shift *shift, const struct run *run, bool take_over, int6
 	char *temporary = NULL, *directory = run_path(run, "shifts");
 	*shift = (struct shift){.run = run};
 	shift_identity(&shift->identity);
+	mark_temporaries(0); /* others sweep what bears a number that they have passed */
 	int status = directory ? file_make_directory(directory) : error_status();
 	if (!status)
 		status = write_claim(shift, directory, &temporary);

@@ -470,7 +470,8 @@ static int stage_group(const char *name, const char *path, const struct stage_op
 	if (status)
 		return error_prefix("%s", name);
 	text_field(&row, staged.path);
-	text_format(&row, "\t%s", staged.key);
+	text_format(&row, "\t%s\t", staged.key);
+	text_field(&row, path);
 	status = text_check(&row);
 	if (!status)
 		status = names_add(done, path);
@@ -500,7 +501,7 @@ int stage_run(const struct run *run, const struct stage_options *options, struct
 {
 	struct names done = {0};
 	int status = STATUS_OK;
-	text_add(rows, "#name\tpath\tkey\n");
+	text_add(rows, STAGE_HEADER);
 	for (size_t i = 0; i < sizeof lists / sizeof *lists && !status; i++)
 		for (size_t j = 0; j < config_groups(run->config, lists[i]) && !status; j++)
 			status = stage_group(config_group_text(run->config, lists[i], j, "name"),

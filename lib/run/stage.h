@@ -48,8 +48,8 @@ void staged_release(struct staged *staged);
  */
 int stage_source(const char *source, const struct stage_options *options, struct staged *staged);
 
-/* Every data group of the run; publishes RUN/staged/HOST.tsv and appends the same rows ("#name path key") to
- * `rows`. */
+#define STAGE_HEADER "#name\tpath\tkey\tsource\n"
+/* Every data group of the run; publishes RUN/staged/HOST.tsv and appends the same rows (STAGE_HEADER) to `rows`. */
 int stage_run(const struct run *run, const struct stage_options *options, struct text *rows);
 
 /* Keeps the copy behind `path` (a path of RUN/staged/HOST.tsv) until this process ends: takes the shared

@@ -10,7 +10,7 @@ static char *where(const struct run *run, const char *name, const char *path)
 {
 	char *staged = NULL;
 
-	if (run_staged(run, name, &staged))
+	if (run_staged(run, name, path, &staged))
 		return NULL;
 	if (staged && stage_hold(staged)) {
 		warn("%s; reading %s instead", error_message(), path);
