@@ -455,9 +455,9 @@ with_pending() {
 @test "what is local already stays where it is, unless --to says otherwise" {
 	tree source
 	run_tool 0 stage-data source
-	[ "${lines[1]}" = "$(printf 'source\t%s\t-' "$PWD/source")" ]
+	[ "${lines[1]}" = "$(printf 'source\t%s\t-\t%s' "$PWD/source" "$PWD/source")" ]
 	run_tool 0 stage-data --in-place source
-	[ "${lines[1]}" = "$(printf 'source\t%s\t-' "$PWD/source")" ]
+	[ "${lines[1]}" = "$(printf 'source\t%s\t-\t%s' "$PWD/source" "$PWD/source")" ]
 	[ -z "$(ls scratch)" ]
 }
 
