@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The demo: renders rooms, trains the small depth model on them through the same script that sbatch runs, predicts and
-# scores the held-out rooms, and says where to look. About four minutes on two cores; a second run goes on or only scores.
+# scores the held-out rooms, and says where to look. One to three minutes on two cores; a second run goes on or only scores.
 # usage: slurm/demo.sh [DIR]        DIR defaults to demo/ in the source tree
 set -eu
 

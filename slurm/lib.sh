@@ -26,9 +26,9 @@ fruitless_limit=3    # so many lives in a row without a checkpoint are enough
 
 # ---- small things ----
 
-say() { printf '%s %s: %s\n' "$(date -u +%H:%M:%S)" "$name" "$*" >&2; }
-
 now() { date -u +%Y-%m-%dT%H:%M:%SZ; }
+
+say() { printf '%s %s: %s\n' "$(now)" "$name" "$*" >&2; }
 
 # The program of the kit.
 tool() { printf '%s/bin/%s' "$home" "$1"; }
