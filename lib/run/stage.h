@@ -2,15 +2,15 @@
  * Staging: complete local copies of datasets, one a node, shared by the jobs there (spec/slurm.md section 3).
  *
  *	SCRATCH/nightshift-USER/          mode 0700, ours
- *	  KEY.lock                        flock: shared by readers, exclusive while the copy is filled or
- *mended KEY/data/...                    the copy; directories 0700, files 0600 KEY/journal while filling:
- *"crc32c<TAB>bytes<TAB>offset<TAB>path" of each piece that is whole KEY/MANIFEST "crc32c<TAB>bytes<TAB>path",
- *sorted, last the CRC of the rows: there means complete KEY/boot                        the boot in which it
- *was filled; after another one the bytes are read back first
+ *	  KEY.lock                        flock: shared by readers, exclusive while the copy is filled or mended
+ *	  KEY/data/...                    the copy; directories 0700, files 0600
+ *	  KEY/journal                     while filling: "crc32c<TAB>bytes<TAB>offset<TAB>path" of each piece that is whole
+ *	  KEY/MANIFEST                    "crc32c<TAB>bytes<TAB>path", sorted, last the CRC of the rows: there means complete
+ *	  KEY/boot                        the boot in which it was filled; after another one the bytes are read back first
  *
- * KEY is a digest of the source: its path and the name, size and modification time of each file. A changed
- *source is another copy; a whole copy is never written to. The lock dies with its process, so a stager that
- *was killed is followed by the next, which goes on from the journal.
+ * KEY is a digest of the source: its path and the name, size and modification time of each file. A changed source is
+ * another copy; a whole copy is never written to. The lock dies with its process, so a stager that was killed is
+ * followed by the next, which goes on from the journal.
  */
 #ifndef NIGHTSHIFT_RUN_STAGE_H
 #define NIGHTSHIFT_RUN_STAGE_H
@@ -22,12 +22,11 @@
 #include "run/run.h"
 
 struct stage_options {
-	const char *to; /* scratch directory; NULL or "": the site's usual places, and what is local stays
-			   where it is */
-	bool in_place;  /* copy nothing */
-	bool verify; /* read the copy back and compare it with the digests taken while reading the source */
-	bool follow; /* links that leave the source are followed instead of refused */
-	int jobs;    /* files copied at once; 0: chosen */
+	const char *to;   /* scratch directory; NULL or "": the site's usual places, and what is local stays where it is */
+	bool in_place;    /* copy nothing */
+	bool verify;      /* read the copy back and compare it with the digests taken while reading the source */
+	bool follow;      /* links that leave the source are followed instead of refused */
+	int jobs;         /* files copied at once; 0: chosen */
 	const char *list; /* NULL, or a file that names the wanted files below the source, one a line */
 	bool null;        /* names in the list end with NUL instead of newline */
 };
