@@ -104,7 +104,7 @@ copied() { sed -n 's/.*: \([0-9]*\) files, .* copied to .*/\1/p' <<<"$stderr"; }
 	rm "$copy/a/7"
 	truncate -s 10 "$copy/a/8"
 	stage 0 source
-	[[ $stderr == *'2 of 47 files are missing or damaged'* ]]
+	[ "$(grep -c '2 of 47 files are missing or damaged' <<<"$stderr")" -eq 1 ]
 	[ "$(copied)" -eq 2 ]
 	diff -r source "$copy"
 }
@@ -278,6 +278,9 @@ with_pending() {
 	[[ $stderr == *'source/a/pipe: neither a file nor a directory, left out'* ]]
 	rm source/a/pipe
 	diff -r source "$copy"
+	mkfifo pipe
+	run_tool 65 timeout 20 stage-data --to . pipe
+	one_error 'pipe: is neither a directory nor a file'
 }
 
 @test "a source that changes meanwhile is not taken" {
@@ -328,7 +331,8 @@ with_pending() {
 	ln source/d/e/file source/hard
 	ln -s d/e source/directory
 	ln -s soft source/d/chain
-	(cd source && tar rf ../a.tar twice d hard directory)
+	(cd source && tar rf ../a.tar twice d hard directory d/e/file)
+	tar tvf a.tar | grep -q 'd/e/file link to d/e/file'
 	stage 0 a.tar
 	[ "$(cat "$copy/twice")" = second ]
 	for name in d/e/file d/soft d/chain hard directory/file; do cmp source/d/e/file "$copy/$name"; done

@@ -192,7 +192,7 @@ static int inspect(const struct wanted *wanted, const struct stage_entry *entry,
 	*complete = false;
 	stage_rows_release(rows);
 	int status = stage_rows_read_manifest(rows, entry->manifest, &whole);
-	if (!status && !whole && !filling && file_exists(entry->manifest))
+	if (!status && !whole && filling && file_exists(entry->manifest))
 		warn("%s: is damaged; the copy is made anew", entry->manifest);
 	if (!status && !whole && !filling)
 		return STATUS_OK;
@@ -202,12 +202,12 @@ static int inspect(const struct wanted *wanted, const struct stage_entry *entry,
 	if (status || data < 0)
 		return data < 0 && !status && errno != ENOENT ? error_status() : status;
 	bool read = !same_boot || (whole && wanted->options->verify);
-	if (read && rows->count)
+	if (read && rows->count && !filling)
 		note("%s: reading the copy back%s", entry->path,
 			same_boot ? "" : ", the node has been started since it was made");
 	status = stage_rows_check(rows, data, read, wanted->jobs, &bad);
 	close(data);
-	if (!status && whole && bad)
+	if (!status && whole && bad && filling)
 		warn("%s: %zu of %zu files are missing or damaged; they are copied again", entry->path, bad,
 			rows->count);
 	*complete = !status && whole && !bad;

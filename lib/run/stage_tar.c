@@ -63,7 +63,7 @@ bool stage_is_archive(const char *path)
 	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
 		if (text_ends(path, ends[i]))
 			return true;
-	int file = open(path, O_RDONLY | O_CLOEXEC);
+	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* no waiting for the writer of a pipe */
 	if (file < 0)
 		return false;
 	ssize_t got = read(file, head, sizeof head);
@@ -359,6 +359,10 @@ static int make_link(struct unpack *unpack, struct link *link)
 		return errno == ENOENT || errno == ELOOP
 			       ? STATUS_OK
 			       : error_errno(0, "%s/%s", unpack->target->path, link->goal);
+	/* A file that tar was given twice is a file and then a link to itself. */
+	link->made = link->hard && !strcmp(link->goal, link->path);
+	if (link->made)
+		return STATUS_OK;
 	int status = make_directories(unpack, link->path, false);
 	if (!status && unlinkat(directory, link->path, 0) && errno != ENOENT)
 		status = error_set(
