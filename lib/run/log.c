@@ -241,22 +241,23 @@ static int fill(struct logs *logs, const struct log_lengths *lengths, int64_t fi
 	return status;
 }
 
-int logs_open(
-	const struct shift *shift, const struct log_lengths *lengths, int64_t first_step, struct logs **logs)
+int logs_open(const struct shift *shift, const struct log_lengths *lengths, int64_t first_step,
+	struct logs **result)
 {
-	*logs = memory_new(1, sizeof **logs);
-	if (!*logs)
+	struct logs *logs = memory_new(1, sizeof *logs);
+	*result = NULL;
+	if (!logs)
 		return error_status();
-	(*logs)->shift = shift;
-	(*logs)->run = shift->run;
-	(*logs)->text = -1;
+	logs->shift = shift;
+	logs->run = shift->run;
+	logs->text = -1;
 	for (int i = 0; i < TABLES; i++)
-		(*logs)->table[i].descriptor = -1;
-	int status = fill(*logs, lengths, first_step);
-	if (status) {
-		logs_discard(*logs);
-		*logs = NULL;
-	}
+		logs->table[i].descriptor = -1;
+	int status = fill(logs, lengths, first_step);
+	if (status)
+		logs_discard(logs);
+	else
+		*result = logs;
 	return status;
 }
 

@@ -429,8 +429,8 @@ int loop_run(const struct run *run, const struct shift *shift, struct comm *comm
 		.reason = "error"};
 	int status, settled, closed;
 
-	error_tee(tee, &loop);
 	status = start(&loop, resumed);
+	error_tee(tee, &loop); /* now: the loader's threads print, too, and the log stands */
 	loop.last_save = loop.last_flush = clock_seconds();
 	progress_start(&loop.progress, "");
 	if (!status && resumed && comm->rank == 0)
