@@ -586,7 +586,7 @@ static size_t find_targets(struct target *targets)
 
 int main(void)
 {
-	static const struct table *const tables[] = {&network_rows, &vision_rows};
+	static const struct table *const tables[] = {&network_rows, &vision_rows, &field_rows};
 	struct target targets[TARGETS];
 	size_t count = find_targets(targets);
 

@@ -54,6 +54,19 @@ static const struct cpu_operation operations[OP_COUNT] = {
 	[OP_DROPOUT] = {NULL, cpu_dropout},
 	[OP_SCALE] = {NULL, cpu_scale_by},
 	[OP_FILL] = {NULL, cpu_fill},
+	[OP_WEIGHT_NORM] = {NULL, cpu_weight_norm},
+	[OP_WEIGHT_NORM_BACKWARD] = {NULL, cpu_weight_norm_backward},
+	[OP_GATHER] = {NULL, cpu_gather},
+	[OP_GATHER_BACKWARD] = {NULL, cpu_gather_backward},
+	[OP_REPEAT] = {NULL, cpu_repeat},
+	[OP_NORMALISE] = {NULL, cpu_normalise},
+	[OP_NORMALISE_BACKWARD] = {NULL, cpu_normalise_backward},
+	[OP_REDUCE] = {cpu_reduce_workspace, cpu_reduce},
+	[OP_REDUCE_BACKWARD] = {NULL, cpu_reduce_backward},
+	[OP_FOURIER] = {NULL, cpu_fourier},
+	[OP_FOURIER_BACKWARD] = {NULL, cpu_fourier_backward},
+	[OP_SPHERICAL_HARMONICS] = {NULL, cpu_spherical_harmonics},
+	[OP_SPHERICAL_HARMONICS_BACKWARD] = {NULL, cpu_spherical_harmonics_backward},
 	[OP_CROSS_ENTROPY] = {cpu_cross_entropy_workspace, cpu_cross_entropy},
 	[OP_CROSS_ENTROPY_BACKWARD] = {NULL, cpu_cross_entropy_backward},
 };
@@ -204,7 +217,7 @@ static bool known_activation(const struct node *node)
 		return node->norm.activation == ACTIVATION_NONE || node->norm.activation == ACTIVATION_SILU;
 	case OP_ACTIVATION:
 	case OP_ACTIVATION_BACKWARD:
-		return node->activation <= ACTIVATION_SIGMOID;
+		return node->activation <= ACTIVATION_SOFTPLUS;
 	default:
 		return true;
 	}
@@ -226,6 +239,13 @@ static bool can_accumulate(const struct node *node)
 	case OP_SUBSAMPLE:
 	case OP_FILL:
 	case OP_CROSS_ENTROPY:
+	case OP_WEIGHT_NORM:
+	case OP_GATHER:
+	case OP_REPEAT:
+	case OP_NORMALISE:
+	case OP_REDUCE:
+	case OP_FOURIER:
+	case OP_SPHERICAL_HARMONICS:
 		return node->accumulate == 0;
 	default:
 		return true;
@@ -241,7 +261,7 @@ static enum tensor_type type_of(enum operation operation, int k, bool output)
 		bool output;
 	} integers[] = {{OP_MAX_POOL, 1, true}, {OP_MAX_POOL_BACKWARD, 1, false},
 		{OP_CROSS_ENTROPY, 1, false}, {OP_CROSS_ENTROPY, 3, true},
-		{OP_CROSS_ENTROPY_BACKWARD, 1, false}};
+		{OP_CROSS_ENTROPY_BACKWARD, 1, false}, {OP_GATHER, 1, false}, {OP_GATHER_BACKWARD, 1, false}};
 
 	for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
 		if (integers[i].operation == operation && integers[i].k == k && integers[i].output == output)

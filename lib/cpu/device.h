@@ -150,6 +150,24 @@ CPU_OPERATION(cpu_slice);
 CPU_OPERATION(cpu_slice_backward);
 /* dropout.c */
 CPU_OPERATION(cpu_dropout);
+/* weight_norm.c */
+CPU_OPERATION(cpu_weight_norm);
+CPU_OPERATION(cpu_weight_norm_backward);
+/* rows.c */
+CPU_OPERATION(cpu_gather);
+CPU_OPERATION(cpu_gather_backward);
+CPU_OPERATION(cpu_repeat);
+CPU_OPERATION(cpu_normalise);
+CPU_OPERATION(cpu_normalise_backward);
+/* reduce.c */
+CPU_WORKSPACE(cpu_reduce_workspace);
+CPU_OPERATION(cpu_reduce);
+CPU_OPERATION(cpu_reduce_backward);
+/* encoding.c */
+CPU_OPERATION(cpu_fourier);
+CPU_OPERATION(cpu_fourier_backward);
+CPU_OPERATION(cpu_spherical_harmonics);
+CPU_OPERATION(cpu_spherical_harmonics_backward);
 /* pointwise.c */
 CPU_OPERATION(cpu_geglu);
 CPU_OPERATION(cpu_geglu_backward);

@@ -68,6 +68,10 @@ struct kernels {
 	void (*activation)(enum activation kind, float *y, const float *x, int64_t count, bool accumulate);
 	void (*activation_backward)(enum activation kind, float *dx, const float *x, const float *dy,
 		int64_t count, bool accumulate);
+	/* softplus(beta x) / beta */
+	void (*softplus)(float *y, const float *x, float beta, int64_t count, bool accumulate);
+	void (*softplus_backward)(
+		float *dx, const float *x, const float *dy, float beta, int64_t count, bool accumulate);
 	/* x [rows, 2 width] -> y [rows, width] */
 	void (*geglu)(float *y, const float *x, int64_t rows, int64_t width, bool accumulate);
 	void (*geglu_backward)(

@@ -12,6 +12,12 @@ INLINE vector activate(enum activation kind, vector x)
 		return x * vector_normal(x, &density);
 	case ACTIVATION_SIGMOID:
 		return vector_sigmoid(x);
+	case ACTIVATION_EXP:
+		return vector_exp_wide(x);
+	case ACTIVATION_ABSOLUTE:
+		return (vector)((vector_bits)x & 0x7fffffff);
+	case ACTIVATION_SOFTPLUS:
+		return vector_softplus(x);
 	default:
 		return x;
 	}
@@ -31,6 +37,12 @@ INLINE vector activation_slope(enum activation kind, vector x)
 		return s + x * density;
 	case ACTIVATION_SIGMOID:
 		return vector_sigmoid_slope(x);
+	case ACTIVATION_EXP:
+		return vector_exp_wide(x);
+	case ACTIVATION_ABSOLUTE:
+		return choose(x > 0.0f, splat(1.0f), choose(x < 0.0f, splat(-1.0f), splat(0.0f)));
+	case ACTIVATION_SOFTPLUS:
+		return vector_sigmoid(x);
 	default:
 		return splat(1.0f);
 	}
@@ -68,6 +80,35 @@ static void activation(enum activation kind, float *y, const float *x, int64_t c
 	case ACTIVATION_SIGMOID:
 		activation_loop(ACTIVATION_SIGMOID, y, x, count, accumulate);
 		break;
+	case ACTIVATION_EXP:
+		activation_loop(ACTIVATION_EXP, y, x, count, accumulate);
+		break;
+	case ACTIVATION_ABSOLUTE:
+		activation_loop(ACTIVATION_ABSOLUTE, y, x, count, accumulate);
+		break;
+	case ACTIVATION_SOFTPLUS:
+		activation_loop(ACTIVATION_SOFTPLUS, y, x, count, accumulate);
+		break;
+	}
+}
+
+/* softplus(beta x) / beta */
+static void softplus(float *y, const float *x, float beta, int64_t count, bool accumulate)
+{
+	for (int64_t i = 0; i < count; i += LANES) {
+		const int64_t some = count - i < LANES ? count - i : LANES;
+		vector v = vector_softplus(beta * load_some(x + i, some)) / beta;
+		store_some(y + i, accumulate ? load_some(y + i, some) + v : v, some);
+	}
+}
+
+static void softplus_backward(
+	float *dx, const float *x, const float *dy, float beta, int64_t count, bool accumulate)
+{
+	for (int64_t i = 0; i < count; i += LANES) {
+		const int64_t some = count - i < LANES ? count - i : LANES;
+		vector v = load_some(dy + i, some) * vector_sigmoid(beta * load_some(x + i, some));
+		store_some(dx + i, accumulate ? load_some(dx + i, some) + v : v, some);
 	}
 }
 
@@ -103,6 +144,15 @@ static void activation_backward(
 		break;
 	case ACTIVATION_SIGMOID:
 		activation_backward_loop(ACTIVATION_SIGMOID, dx, x, dy, count, accumulate);
+		break;
+	case ACTIVATION_EXP:
+		activation_backward_loop(ACTIVATION_EXP, dx, x, dy, count, accumulate);
+		break;
+	case ACTIVATION_ABSOLUTE:
+		activation_backward_loop(ACTIVATION_ABSOLUTE, dx, x, dy, count, accumulate);
+		break;
+	case ACTIVATION_SOFTPLUS:
+		activation_backward_loop(ACTIVATION_SOFTPLUS, dx, x, dy, count, accumulate);
 		break;
 	}
 }

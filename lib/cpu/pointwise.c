@@ -16,9 +16,13 @@ static void activation_piece(void *context, int64_t i, int thread)
 	const struct cpu_job *job = context;
 	const struct call *call = job->call;
 	const int64_t first = i * PIECE, some = smaller(PIECE, (int64_t)call->out[0]->elements - first);
+	const float *x = (const float *)call->in_data[0] + first;
+	float *y = (float *)call->out_data[0] + first;
 	(void)thread;
-	job->device->kernels->activation(call->node->activation, (float *)call->out_data[0] + first,
-		(const float *)call->in_data[0] + first, some, accumulates(call, 0));
+	if (call->node->activation == ACTIVATION_SOFTPLUS)
+		job->device->kernels->softplus(y, x, (float)call->node->beta, some, accumulates(call, 0));
+	else
+		job->device->kernels->activation(call->node->activation, y, x, some, accumulates(call, 0));
 }
 
 void cpu_activation(const struct cpu_device *device, const struct call *call)
@@ -33,10 +37,16 @@ static void activation_backward_piece(void *context, int64_t i, int thread)
 	const struct cpu_job *job = context;
 	const struct call *call = job->call;
 	const int64_t first = i * PIECE, some = smaller(PIECE, (int64_t)call->out[0]->elements - first);
+	const float *x = (const float *)call->in_data[0] + first,
+		    *dy = (const float *)call->in_data[1] + first;
+	float *dx = (float *)call->out_data[0] + first;
 	(void)thread;
-	job->device->kernels->activation_backward(call->node->activation, (float *)call->out_data[0] + first,
-		(const float *)call->in_data[0] + first, (const float *)call->in_data[1] + first, some,
-		accumulates(call, 0));
+	if (call->node->activation == ACTIVATION_SOFTPLUS)
+		job->device->kernels->softplus_backward(
+			dx, x, dy, (float)call->node->beta, some, accumulates(call, 0));
+	else
+		job->device->kernels->activation_backward(
+			call->node->activation, dx, x, dy, some, accumulates(call, 0));
 }
 
 void cpu_activation_backward(const struct cpu_device *device, const struct call *call)

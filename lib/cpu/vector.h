@@ -143,6 +143,30 @@ INLINE vector vector_exp(vector x)
 	return (vector)((vector_bits)result & ~(x < -87.33f));
 }
 
+/* The same beyond both ends: infinite above 88.72. */
+INLINE vector vector_exp_wide(vector x)
+{
+	vector half_way = vector_exp(0.5f * x);
+	return choose((x > 88.0f) | (x < -87.0f), half_way * half_way, vector_exp(x));
+}
+
+/* log(1 + e^x) = max(x, 0) + log1p(e), e = e^-|x|; log1p(e) = 2 artanh(s), s = e / (2 + e) at most 1/3: the series up to
+ * s^15 is right to 1e-8. */
+INLINE vector vector_softplus(vector x)
+{
+	vector e = vector_exp((vector)((vector_bits)x | (int32_t)0x80000000));
+	vector s = e / (2.0f + e), q = s * s;
+	vector p = splat(1.0f / 15);
+	p = fused(p, q, splat(1.0f / 13));
+	p = fused(p, q, splat(1.0f / 11));
+	p = fused(p, q, splat(1.0f / 9));
+	p = fused(p, q, splat(1.0f / 7));
+	p = fused(p, q, splat(1.0f / 5));
+	p = fused(p, q, splat(1.0f / 3));
+	p = fused(p * q, s, s);
+	return at_least(x, splat(0.0f)) + 2.0f * p;
+}
+
 INLINE vector vector_sigmoid(vector x)
 {
 	return 1.0f / (1.0f + vector_exp(-x));

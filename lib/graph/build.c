@@ -286,6 +286,19 @@ int graph_activation(struct graph *graph, int x, enum activation activation)
 		return -1;
 	graph_last_node(graph)->in[0] = x;
 	graph_last_node(graph)->activation = activation;
+	graph_last_node(graph)->beta = 1;
+	return y;
+}
+
+int graph_softplus(struct graph *graph, int x, double beta)
+{
+	int y;
+
+	if (graph_usable(graph, &x, 1) && !(beta > 0))
+		return graph_fail(graph, "softplus: a beta of %g", beta);
+	y = graph_activation(graph, x, ACTIVATION_SOFTPLUS);
+	if (y >= 0)
+		graph_last_node(graph)->beta = beta;
 	return y;
 }
 

@@ -12,6 +12,8 @@ static double per_element(enum operation operation)
 	case OP_UPSAMPLE_BACKWARD:
 	case OP_GLOBAL_POOL:
 	case OP_SCALE:
+	case OP_REDUCE:
+	case OP_GATHER_BACKWARD:
 		return 1;
 	case OP_MASKED_MSE:
 	case OP_MASKED_MSE_BACKWARD:
@@ -19,12 +21,20 @@ static double per_element(enum operation operation)
 	case OP_L1_BACKWARD:
 	case OP_CROSS_ENTROPY:
 	case OP_CROSS_ENTROPY_BACKWARD:
+	case OP_WEIGHT_NORM:
+	case OP_NORMALISE:
+	case OP_SPHERICAL_HARMONICS:
 	case OP_ACTIVATION:
 		return 4;
 	case OP_LAYER_NORM:
 	case OP_ACTIVATION_BACKWARD:
 	case OP_GEGLU:
 	case OP_BATCH_NORM:
+	case OP_WEIGHT_NORM_BACKWARD:
+	case OP_NORMALISE_BACKWARD:
+	case OP_FOURIER:
+	case OP_FOURIER_BACKWARD:
+	case OP_SPHERICAL_HARMONICS_BACKWARD:
 		return 8;
 	case OP_GROUP_NORM:
 	case OP_LAYER_NORM_BACKWARD:

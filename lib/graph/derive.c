@@ -114,6 +114,30 @@ void derive_outputs(struct derivation *d, size_t i, const int *to, int count)
 	}
 }
 
+void derive_from_gradient(struct derivation *d, size_t i, int dy, enum operation operation, int second)
+{
+	int x = d->graph->nodes[i].in[0];
+	struct node *node = derive_node(d, operation, i);
+
+	if (!node)
+		return;
+	node->in[0] = dy;
+	node->in[1] = second;
+	derive_output(d, node, 0, x);
+}
+
+void derive_from_input(struct derivation *d, size_t i, int dy, enum operation operation)
+{
+	int x = d->graph->nodes[i].in[0];
+	struct node *node = derive_node(d, operation, i);
+
+	if (!node)
+		return;
+	node->in[0] = x;
+	node->in[1] = dy;
+	derive_output(d, node, 0, x);
+}
+
 void derive_pass_on(struct derivation *d, size_t i, int dy, int tensor)
 {
 	int root = graph_root(d->graph, tensor);
@@ -165,6 +189,13 @@ static derive_rule *const rules[OP_COUNT] = {
 	[OP_DROPOUT] = derive_dropout,
 	[OP_SCALE] = derive_scale,
 	[OP_CROSS_ENTROPY] = derive_cross_entropy,
+	[OP_WEIGHT_NORM] = derive_weight_norm,
+	[OP_GATHER] = derive_gather,
+	[OP_REPEAT] = derive_repeat,
+	[OP_NORMALISE] = derive_normalise,
+	[OP_REDUCE] = derive_reduce,
+	[OP_FOURIER] = derive_fourier,
+	[OP_SPHERICAL_HARMONICS] = derive_spherical_harmonics,
 };
 
 static bool input_needs(const struct derivation *d, const struct node *node)

@@ -30,6 +30,10 @@ void derive_output(struct derivation *d, struct node *node, int k, int tensor);
 /* Output k of the last node is the gradient of to[k], absent when nobody wants it or to[k] is -1; a tensor may stand there
  * twice. */
 void derive_outputs(struct derivation *d, size_t i, const int *to, int count);
+/* A node whose first output is the gradient of the forward node's first input, from dy and then from `second` (-1: absent), or
+ * from the forward node's input and then from dy. */
+void derive_from_gradient(struct derivation *d, size_t i, int dy, enum operation operation, int second);
+void derive_from_input(struct derivation *d, size_t i, int dy, enum operation operation);
 /* The gradient of `tensor` is dy itself: shared where it has no other contribution, else copied or added. */
 void derive_pass_on(struct derivation *d, size_t i, int dy, int tensor);
 /* An error when a gradient would have to reach input k of the forward node. */
@@ -40,5 +44,8 @@ derive_rule derive_convolution, derive_linear, derive_group_norm, derive_layer_n
 	derive_geglu, derive_activation, derive_add, derive_add_channels, derive_concat, derive_upsample;
 derive_rule derive_difference, derive_batch_norm, derive_max_pool, derive_average_pool, derive_global_pool,
 	derive_subsample, derive_slice, derive_dropout, derive_scale, derive_cross_entropy;
+/* derive_field.c */
+derive_rule derive_weight_norm, derive_gather, derive_repeat, derive_normalise, derive_reduce, derive_fourier,
+	derive_spherical_harmonics;
 
 #endif

@@ -87,27 +87,14 @@ void derive_attention(struct derivation *d, size_t i, int dy)
 	derive_outputs(d, i, forward.in, 3);
 }
 
-/* dx from x and dy. */
-static void derive_pointwise(struct derivation *d, size_t i, int dy, enum operation operation)
-{
-	int x = d->graph->nodes[i].in[0];
-	struct node *node = derive_node(d, operation, i);
-
-	if (!node)
-		return;
-	node->in[0] = x;
-	node->in[1] = dy;
-	derive_output(d, node, 0, x);
-}
-
 void derive_geglu(struct derivation *d, size_t i, int dy)
 {
-	derive_pointwise(d, i, dy, OP_GEGLU_BACKWARD);
+	derive_from_input(d, i, dy, OP_GEGLU_BACKWARD);
 }
 
 void derive_activation(struct derivation *d, size_t i, int dy)
 {
-	derive_pointwise(d, i, dy, OP_ACTIVATION_BACKWARD);
+	derive_from_input(d, i, dy, OP_ACTIVATION_BACKWARD);
 }
 
 void derive_add(struct derivation *d, size_t i, int dy)

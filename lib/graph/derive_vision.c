@@ -1,47 +1,34 @@
 /* Rules of differentiation: batch norm, pooling, parts of tensors, dropout and losses. */
 #include "graph/derive.h"
 
-/* dx from dy alone. */
-static void derive_simple(struct derivation *d, size_t i, int dy, enum operation operation, int second)
-{
-	int x = d->graph->nodes[i].in[0];
-	struct node *node = derive_node(d, operation, i);
-
-	if (!node)
-		return;
-	node->in[0] = dy;
-	node->in[1] = second;
-	derive_output(d, node, 0, x);
-}
-
 void derive_max_pool(struct derivation *d, size_t i, int dy)
 {
-	derive_simple(d, i, dy, OP_MAX_POOL_BACKWARD, d->graph->nodes[i].out[1]);
+	derive_from_gradient(d, i, dy, OP_MAX_POOL_BACKWARD, d->graph->nodes[i].out[1]);
 }
 
 void derive_average_pool(struct derivation *d, size_t i, int dy)
 {
-	derive_simple(d, i, dy, OP_AVERAGE_POOL_BACKWARD, -1);
+	derive_from_gradient(d, i, dy, OP_AVERAGE_POOL_BACKWARD, -1);
 }
 
 void derive_global_pool(struct derivation *d, size_t i, int dy)
 {
-	derive_simple(d, i, dy, OP_GLOBAL_POOL_BACKWARD, -1);
+	derive_from_gradient(d, i, dy, OP_GLOBAL_POOL_BACKWARD, -1);
 }
 
 void derive_subsample(struct derivation *d, size_t i, int dy)
 {
-	derive_simple(d, i, dy, OP_SUBSAMPLE_BACKWARD, -1);
+	derive_from_gradient(d, i, dy, OP_SUBSAMPLE_BACKWARD, -1);
 }
 
 void derive_slice(struct derivation *d, size_t i, int dy)
 {
-	derive_simple(d, i, dy, OP_SLICE_BACKWARD, -1);
+	derive_from_gradient(d, i, dy, OP_SLICE_BACKWARD, -1);
 }
 
 void derive_dropout(struct derivation *d, size_t i, int dy)
 {
-	derive_simple(d, i, dy, OP_DROPOUT, -1);
+	derive_from_gradient(d, i, dy, OP_DROPOUT, -1);
 }
 
 void derive_scale(struct derivation *d, size_t i, int dy)
@@ -51,7 +38,7 @@ void derive_scale(struct derivation *d, size_t i, int dy)
 	if (factor >= 0)
 		derive_refuse(d, i, 1, "the factor");
 	if (derive_wanted(d, d->graph->nodes[i].in[0]))
-		derive_simple(d, i, dy, OP_SCALE, factor);
+		derive_from_gradient(d, i, dy, OP_SCALE, factor);
 }
 
 void derive_batch_norm(struct derivation *d, size_t i, int dy)

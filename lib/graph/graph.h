@@ -38,7 +38,10 @@ struct graph;
 enum tensor_type { TENSOR_F32, TENSOR_BF16, TENSOR_I32 };
 size_t tensor_type_size(enum tensor_type type);
 
-enum activation { ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_SILU, ACTIVATION_GELU, ACTIVATION_SIGMOID };
+enum activation {
+	ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_SILU, ACTIVATION_GELU, ACTIVATION_SIGMOID, ACTIVATION_EXP,
+	ACTIVATION_ABSOLUTE /* slope 0 at 0 */, ACTIVATION_SOFTPLUS /* log(1 + exp(x)), x above 20 */
+};
 
 /* ---- programs: a set of graphs over one store and one arena ---- */
 struct program *program_new(struct device *device);
@@ -73,6 +76,9 @@ struct convolution {
 int graph_convolution(struct graph *graph, int x, const char *name, struct convolution convolution);
 /* x [..., in] -> [..., out]; NAME.weight [out,in], NAME.bias [out]. */
 int graph_linear(struct graph *graph, int x, const char *name, int out, bool bias);
+/* The same with weight norm (Salimans & Kingma 2016): rows of NAME.weight_v [out,in] over their length times NAME.weight_g
+ * [out,1], computed once in a graph. */
+int graph_linear_normed(struct graph *graph, int x, const char *name, int out, bool bias);
 /* Group norm over channels-last x, then the activation (none or SiLU); NAME.weight, NAME.bias [C]. Statistics in double or
  * float32 pairwise, biased variance. Wu & He 2018. */
 int graph_group_norm(struct graph *graph, int x, const char *name, int groups, double epsilon, enum activation activation);
@@ -95,6 +101,8 @@ int graph_attention(struct graph *graph, int q, int k, int v, int heads);
 /* x [..., 2C] -> a * gelu(g), a the first half, g the second; exact erf GELU. */
 int graph_geglu(struct graph *graph, int x);
 int graph_activation(struct graph *graph, int x, enum activation activation);
+/* log(1 + exp(beta x)) / beta; x itself where beta x is above 20. */
+int graph_softplus(struct graph *graph, int x, double beta);
 int graph_add(struct graph *graph, int a, int b); /* same shape */
 /* x [N,...,C] + v [N,C] on every position. */
 int graph_add_channels(struct graph *graph, int x, int v);
@@ -121,6 +129,22 @@ int graph_slice(struct graph *graph, int x, int64_t first, int64_t count);
 /* In a training graph each element is 0 with this probability and else divided by 1 - probability, by the seed, step and
  * micro-batch of the step scalars and the name; other graphs pass x through. */
 int graph_dropout(struct graph *graph, int x, const char *name, double probability);
+/* Rows of x [R,C] (a tensor or parameter): index int32 [...] -> [...,C]. A row that does not exist is not a number. */
+int graph_gather(struct graph *graph, int x, int index);
+/* Rows of the parameter NAME.weight [rows,width], initially normal. */
+int graph_embedding(struct graph *graph, int index, const char *name, int64_t rows, int width);
+/* x [N,C] -> [N,count,C], the same row `count` times. */
+int graph_repeat(struct graph *graph, int x, int64_t count);
+/* Rows over their length: x / max(|x|, 1e-12) along the last dimension. */
+int graph_normalise(struct graph *graph, int x);
+/* Sum and mean over all elements: [1]. */
+int graph_sum(struct graph *graph, int x);
+int graph_mean(struct graph *graph, int x);
+/* x [...,D] -> [...,2 D levels]: for each input sin(2^k pi x), k = 0 .. levels - 1, then the cosines (Mildenhall et al. 2020). */
+int graph_fourier(struct graph *graph, int x, int levels);
+/* Real spherical harmonics of directions [...,3], degrees 0 .. degree (at most 3): [...,(degree + 1)^2], in the usual order and
+ * with the usual signs. */
+int graph_spherical_harmonics(struct graph *graph, int x, int degree);
 /* x times a constant; x times a scalar [1] that may change from run to run and gets no gradient. */
 int graph_scale(struct graph *graph, int x, double factor);
 int graph_scale_by(struct graph *graph, int x, int factor);

@@ -52,6 +52,19 @@
  * DROPOUT               x                                      -> y                   (its own gradient, too)
  * SCALE                 x, factor [1]?                         -> y                   (its own gradient, too)
  * FILL                                                         -> y                   (every element is the constant)
+ * WEIGHT_NORM           v [in,out], g [out]                    -> w [in,out], length [out]
+ * WEIGHT_NORM_BACKWARD  v, g, length, dw                       -> dv?, dg?
+ * GATHER                x [R,C], index (int32)                 -> y
+ * GATHER_BACKWARD       dy, index                              -> dx
+ * REPEAT                x [N,C]                                -> y [N,count,C]       (its gradient is CHANNEL_SUM)
+ * NORMALISE             x                                      -> y
+ * NORMALISE_BACKWARD    x, dy                                  -> dx
+ * REDUCE                x                                      -> y [1]               (sum times the factor)
+ * REDUCE_BACKWARD       dy [1]?                                -> dx
+ * FOURIER               x                                      -> y
+ * FOURIER_BACKWARD      x, dy                                  -> dx
+ * SPHERICAL_HARMONICS   x                                      -> y
+ * SPHERICAL_HARMONICS_BACKWARD x, dy                           -> dx
  * CROSS_ENTROPY         logits, class (int32)                  -> loss [1], lse [N], losses [N], rank [N] (int32)
  * CROSS_ENTROPY_BACKWARD logits, class, lse, dloss?            -> dlogits
  *
@@ -80,7 +93,10 @@ enum operation {
 	OP_CONCAT, OP_CONCAT_BACKWARD, OP_UPSAMPLE, OP_UPSAMPLE_BACKWARD, OP_TIMESTEP_EMBEDDING, OP_MASKED_MSE,
 	OP_MASKED_MSE_BACKWARD, OP_L1, OP_L1_BACKWARD, OP_BATCH_NORM, OP_BATCH_NORM_BACKWARD, OP_MAX_POOL, OP_MAX_POOL_BACKWARD,
 	OP_AVERAGE_POOL, OP_AVERAGE_POOL_BACKWARD, OP_GLOBAL_POOL, OP_GLOBAL_POOL_BACKWARD, OP_SUBSAMPLE, OP_SUBSAMPLE_BACKWARD,
-	OP_SLICE, OP_SLICE_BACKWARD, OP_DROPOUT, OP_SCALE, OP_FILL, OP_CROSS_ENTROPY, OP_CROSS_ENTROPY_BACKWARD, OP_COUNT
+	OP_SLICE, OP_SLICE_BACKWARD, OP_DROPOUT, OP_SCALE, OP_FILL, OP_CROSS_ENTROPY, OP_CROSS_ENTROPY_BACKWARD,
+	OP_WEIGHT_NORM, OP_WEIGHT_NORM_BACKWARD, OP_GATHER, OP_GATHER_BACKWARD, OP_REPEAT, OP_NORMALISE, OP_NORMALISE_BACKWARD,
+	OP_REDUCE, OP_REDUCE_BACKWARD, OP_FOURIER, OP_FOURIER_BACKWARD, OP_SPHERICAL_HARMONICS, OP_SPHERICAL_HARMONICS_BACKWARD,
+	OP_COUNT
 };
 const char *operation_name(enum operation operation);
 /* Whether its first output is a loss, whose gradient need not be given when it is 1. */
@@ -127,11 +143,16 @@ struct node {
 		struct {
 			int heads;
 		} attention;
-		enum activation activation;
+		struct {
+			enum activation activation;
+			double beta; /* of softplus */
+		};
 		struct pool pool; /* SUBSAMPLE: the strides */
 		int64_t first;    /* SLICE: channel */
 		double probability; /* DROPOUT; the node's name is the stream of random numbers */
-		double factor;    /* SCALE */
+		double factor;    /* SCALE, REDUCE */
+		int levels;       /* FOURIER */
+		int degree;       /* SPHERICAL_HARMONICS */
 		double value;     /* FILL */
 		double smoothing; /* CROSS_ENTROPY */
 	};

@@ -30,25 +30,38 @@ static int64_t input_position(
 	return p * scale + position;
 }
 
+/* Calls `each` for the pairs of one output position and one position under the kernel. */
+static void visit_channels(const struct convolution *c, int64_t in, int64_t out, struct tap tap,
+	double **data, void (*each)(const struct tap *tap, double **data))
+{
+	int64_t group_in = in / c->groups, group_out = out / c->groups;
+	struct tap at;
+
+	for (at.o = 0; at.o < out; at.o++) {
+		for (int64_t q = 0; q < group_in; q++) {
+			at.w = (tap.w * group_in + q) * out + at.o;
+			at.y = tap.y * out + at.o;
+			at.x = tap.x * in + at.o / group_out * group_in + q;
+			each(&at, data);
+		}
+	}
+}
+
 /* Calls `each` for every pair of an output element and an input element under the kernel. */
 static void visit_taps(const struct convolution *c, const struct tensor *x, const struct tensor *y,
 	double **data, void (*each)(const struct tap *tap, double **data))
 {
-	int64_t in = reference_channels(x), out = reference_channels(y), group_in = in / c->groups,
-		group_out = out / c->groups;
 	int64_t taps = 1;
 
 	for (int axis = 0; axis < x->dims - 2; axis++)
 		taps *= c->kernel[axis];
-	for (int64_t p = 0; p < reference_rows(y) * out; p++) {
-		for (int64_t q = 0; q < taps * group_in; q++) {
-			int64_t o = p % out, position = input_position(c, x, y, p / out, q / group_in);
-			struct tap tap = {.w = q * out + o, .y = p, .o = o};
+	for (int64_t p = 0; p < reference_rows(y); p++) {
+		for (int64_t t = 0; t < taps; t++) {
+			struct tap tap = {.x = input_position(c, x, y, p, t), .w = t, .y = p};
 
-			if (position < 0)
-				continue;
-			tap.x = position * in + o / group_out * group_in + q % group_in;
-			each(&tap, data);
+			if (tap.x >= 0)
+				visit_channels(
+					c, reference_channels(x), reference_channels(y), tap, data, each);
 		}
 	}
 }
@@ -158,6 +171,12 @@ static double activate(enum activation activation, double x)
 		return x * gauss(x);
 	case ACTIVATION_SIGMOID:
 		return 1 / (1 + exp(-x));
+	case ACTIVATION_EXP:
+		return exp(x);
+	case ACTIVATION_ABSOLUTE:
+		return fabs(x);
+	case ACTIVATION_SOFTPLUS:
+		return x > 20 ? x : log1p(exp(x));
 	default:
 		return x;
 	}
@@ -176,21 +195,34 @@ static double slope(enum activation activation, double x)
 		return gauss(x) + x * exp(-x * x / 2) / sqrt(2 * acos(-1));
 	case ACTIVATION_SIGMOID:
 		return s * (1 - s);
+	case ACTIVATION_EXP:
+		return exp(x);
+	case ACTIVATION_ABSOLUTE:
+		return (x > 0) - (x < 0);
+	case ACTIVATION_SOFTPLUS:
+		return x > 20 ? 1 : s;
 	default:
 		return 1;
 	}
 }
 
+static double beta_of(const struct node *node)
+{
+	return node->activation == ACTIVATION_SOFTPLUS ? node->beta : 1;
+}
+
 static void activation(const struct call *call, double **in, double **out)
 {
+	double beta = beta_of(call->node);
+
 	for (size_t i = 0; i < call->out[0]->elements; i++)
-		out[0][i] = activate(call->node->activation, in[0][i]);
+		out[0][i] = activate(call->node->activation, beta * in[0][i]) / beta;
 }
 
 static void activation_backward(const struct call *call, double **in, double **out)
 {
 	for (size_t i = 0; i < call->out[0]->elements; i++)
-		out[0][i] = slope(call->node->activation, in[0][i]) * in[1][i];
+		out[0][i] = slope(call->node->activation, beta_of(call->node) * in[0][i]) * in[1][i];
 }
 
 static void geglu(const struct call *call, double **in, double **out)
@@ -571,4 +603,17 @@ reference_body *const reference_bodies[OP_COUNT] = {
 	[OP_FILL] = reference_fill,
 	[OP_CROSS_ENTROPY] = reference_cross_entropy,
 	[OP_CROSS_ENTROPY_BACKWARD] = reference_cross_entropy_backward,
+	[OP_WEIGHT_NORM] = reference_weight_norm,
+	[OP_WEIGHT_NORM_BACKWARD] = reference_weight_norm_backward,
+	[OP_GATHER] = reference_gather,
+	[OP_GATHER_BACKWARD] = reference_gather_backward,
+	[OP_REPEAT] = reference_repeat,
+	[OP_NORMALISE] = reference_normalise,
+	[OP_NORMALISE_BACKWARD] = reference_normalise_backward,
+	[OP_REDUCE] = reference_reduce,
+	[OP_REDUCE_BACKWARD] = reference_reduce_backward,
+	[OP_FOURIER] = reference_fourier,
+	[OP_FOURIER_BACKWARD] = reference_fourier_backward,
+	[OP_SPHERICAL_HARMONICS] = reference_spherical_harmonics,
+	[OP_SPHERICAL_HARMONICS_BACKWARD] = reference_spherical_harmonics_backward,
 };

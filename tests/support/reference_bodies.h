@@ -15,6 +15,12 @@ reference_body reference_batch_norm, reference_batch_norm_backward, reference_ma
 	reference_scale, reference_fill, reference_cross_entropy, reference_cross_entropy_backward,
 	reference_l1, reference_l1_backward;
 
+/* reference_field.c */
+reference_body reference_weight_norm, reference_weight_norm_backward, reference_gather,
+	reference_gather_backward, reference_repeat, reference_normalise, reference_normalise_backward,
+	reference_reduce, reference_reduce_backward, reference_fourier, reference_fourier_backward,
+	reference_spherical_harmonics, reference_spherical_harmonics_backward;
+
 /* Last dimension, and the elements in front of it. */
 static inline int64_t reference_channels(const struct tensor *tensor)
 {

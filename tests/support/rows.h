@@ -36,7 +36,7 @@ struct table {
 	const struct row *rows;
 	size_t count;
 };
-extern const struct table network_rows, vision_rows;
+extern const struct table network_rows, vision_rows, field_rows;
 
 /* The float input of that name; made when it is new. A variable has a gradient, an image four dimensions. */
 int row_input(struct bench *bench, const char *name, int dims, const int64_t *dim);
