@@ -11,21 +11,26 @@
 #include "base/signals.h"
 #include "base/text.h"
 #include "comm/comm.h"
+#include "graph/look.h"
 #include "run/shift.h"
+#include "task/look.h"
 #include "task/platform.h"
 #include "task/resources.h"
 #include "task/task.h"
 #include "train/exchange.h"
 #include "train/weights.h"
 
+#define NO_PROFILE INT64_MIN
+#define PROFILE_STEPS 10000 /* at most: each has a row for every operation in memory */
 #define LOST_TURN                                                                                            \
 	0.2 /* seconds that each rank waits for the one below to write the end row of a shift that lost a rank */
 #define LOST_TURNS 15.0 /* for all together, at most */
 
 struct settings {
-	bool dry_run, take_over, same_bits;
+	bool dry_run, take_over, same_bits, debug;
 	double exit_after, notice;
-	const char *until;
+	const char *until, *graph, *trace;
+	int64_t profile; /* steps, or NO_PROFILE */
 };
 
 /* All that one shift holds. */
@@ -45,6 +50,26 @@ struct work {
 	char init[1024]; /* digest and path of the weights that a new run starts from */
 };
 
+static bool profiles(const struct settings *settings)
+{
+	return settings->profile != NO_PROFILE;
+}
+
+static int check_settings(const struct settings *settings, int operands)
+{
+	if (operands != 1)
+		return error_set(STATUS_USAGE,
+			"one RUN is wanted, %d were given; --help shows how it is called", operands);
+	if (profiles(settings) && (settings->profile < 1 || settings->profile > PROFILE_STEPS))
+		return error_set(STATUS_USAGE, "--profile %lld: steps are wanted, 1 to %d",
+			(long long)settings->profile, PROFILE_STEPS);
+	if (settings->trace && !profiles(settings))
+		return error_set(STATUS_USAGE, "--trace belongs to --profile STEPS");
+	if (settings->dry_run + !!settings->graph + profiles(settings) > 1)
+		return error_set(STATUS_USAGE, "--dry-run, --dump-graph and --profile exclude each other");
+	return 0;
+}
+
 static int parse(int argc, char **argv, struct settings *settings, const char **path, bool *done)
 {
 	const struct option_row rows[] = {
@@ -60,10 +85,19 @@ static int parse(int argc, char **argv, struct settings *settings, const char **
 			&settings->take_over, OPTION_FLAG},
 		{"same-bits", 0, NULL, "refuse (69) where the first shift's bits cannot be kept",
 			&settings->same_bits, OPTION_FLAG},
+		{"dump-graph", 0, "FILE", "write the graphs, as DOT to a name in .dot; train nothing",
+			&settings->graph, OPTION_TEXT},
+		{"profile", 0, "STEPS", "say where the time of a step goes; train nothing",
+			&settings->profile, OPTION_INTEGER},
+		{"trace", 0, "FILE", "with --profile: write a Chrome trace", &settings->trace, OPTION_TEXT},
+		{"debug", 0, NULL, "stop at the first tensor that is not finite and name it",
+			&settings->debug, OPTION_FLAG},
 		{0}};
 	const struct program program = {.name = "train-step-loop",
 		.synopsis = "[--dry-run] [--exit-after TIME] [--until TIME] [--notice SECONDS] [--take-over] "
-			    "[--same-bits] RUN",
+			    "[--same-bits] [--debug] RUN\n"
+			    "--dump-graph FILE RUN\n"
+			    "--profile STEPS [--trace FILE] RUN",
 		.purpose = "Train a run: resume, step, log, checkpoint, validate, leave in time.",
 		.rows = rows};
 	const char **operands = calloc((size_t)argc + 1, sizeof(*operands));
@@ -72,14 +106,13 @@ static int parse(int argc, char **argv, struct settings *settings, const char **
 	if (!operands)
 		return error_set(STATUS_FAILURE, "out of memory");
 	settings->notice = 60;
+	settings->profile = NO_PROFILE;
 	status = options_parse(&program, argc, argv, operands, &count, done);
 	*path = operands[0];
 	free(operands);
 	if (status || *done)
 		return status;
-	return count == 1 ? 0
-			  : error_set(STATUS_USAGE,
-				    "one RUN is wanted, %d were given; --help shows how it is called", count);
+	return check_settings(settings, count);
 }
 
 static bool is_first(const struct work *work)
@@ -215,6 +248,21 @@ static int dry_run(struct work *work)
 	return status ? status : verdict;
 }
 
+static int dump_graph(struct work *work)
+{
+	int status = open_training(work);
+
+	return !status && is_first(work) ? look_dump(&work->training, work->settings.graph) : status;
+}
+
+static int missing_files(const struct work *work)
+{
+	return work->training.missing
+		       ? error_set(STATUS_NO_INPUT, "%zu data files are missing, the first is %s",
+				 work->training.missing, work->training.first_missing)
+		       : 0;
+}
+
 /* A stop file from before is obeyed by requeued lives and removed by a start by hand. */
 static int look_for_stop(struct work *work)
 {
@@ -235,9 +283,8 @@ static int take_possession(struct work *work)
 		status = run_done_remove(&work->run);
 	if (!status)
 		status = platform_record(&work->run, &work->platform);
-	if (!status && work->training.missing)
-		status = error_set(STATUS_NO_INPUT, "%zu data files are missing, the first is %s",
-			work->training.missing, work->training.first_missing);
+	if (!status)
+		status = missing_files(work);
 	return status ? status : leave_probe(&work->leave, work->run.path);
 }
 
@@ -253,6 +300,8 @@ static int train(struct work *work)
 		status = agree(work, load_weights(work));
 	if (!status)
 		status = agree(work, work->kind->training_start(&work->training, work->step));
+	if (!status && work->settings.debug)
+		program_set_watch(work->training.loop.program, watch_finite, NULL);
 	if (!status)
 		status = loop_run(&work->run, &work->shift, work->comm, &work->training.loop, &loop_plan,
 			&work->leave, work->resuming ? &work->resumed : NULL, &work->step, &work->reason);
@@ -341,6 +390,34 @@ static int resume(struct work *work)
 			     : checkpoint_resume_ranks(&work->run, &ranks, &work->resumed, &work->resuming);
 
 	work->step = work->resuming ? work->resumed.step : 0;
+	return status;
+}
+
+/* Steps from where the run stands, as it would go on; the run is neither owned nor written. */
+static int profile(struct work *work)
+{
+	struct look_profile options = {.steps = work->settings.profile, .trace = work->settings.trace};
+	struct text rows = {0};
+	int status = open_training(work);
+
+	if (!status)
+		status = missing_files(work);
+	if (!status)
+		status = resources_check(&work->run, &work->training);
+	status = agree(work, status);
+	if (!status)
+		status = resume(work);
+	if (!status)
+		status = agree(work, work->kind->training_prepare(&work->training));
+	if (!status)
+		status = agree(work, load_weights(work));
+	if (!status)
+		status = work->kind->training_start(&work->training, options.first = work->step);
+	if (!status)
+		status = look_profile(&work->training, work->platform.device, work->comm, &options, &rows);
+	if (!status && is_first(work))
+		fputs(rows.data, stdout);
+	text_release(&rows);
 	return status;
 }
 
@@ -438,6 +515,18 @@ static int work_shift(struct work *work)
 	return is_first(work) && !work->comm->lost ? end(work, status) : status;
 }
 
+static bool look_only(const struct settings *settings)
+{
+	return settings->dry_run || settings->graph || profiles(settings);
+}
+
+static int look(struct work *work)
+{
+	if (work->settings.dry_run)
+		return dry_run(work);
+	return work->settings.graph ? dump_graph(work) : profile(work);
+}
+
 static void release(struct work *work)
 {
 	if (work->kind)
@@ -483,7 +572,7 @@ int main(int argc, char **argv)
 	if (!status)
 		status = agree(&work, open_run(&work, path));
 	if (!status)
-		status = work.settings.dry_run ? agree(&work, dry_run(&work)) : work_shift(&work);
+		status = look_only(&work.settings) ? agree(&work, look(&work)) : work_shift(&work);
 	if (status && (!work.comm || is_first(&work) || work.comm->lost))
 		error_print(status);
 	status = leave_ranks(&work, status);

@@ -1,5 +1,5 @@
 /* Graphs and programs: names and errors, frozen parameters, initial values, files' layout, the tree of micro-batches,
- * several graphs of one program, what is not finite, the printed graph. */
+ * several graphs of one program, what is not finite, the printed graph, the watches. */
 #include "base/memory.h"
 #include "base/text.h"
 #include "check.h"
@@ -655,7 +655,7 @@ static void test_print(void)
 		good = good && text_split(lines[i], '\t', fields, 16) == 8;
 		if (i == 1)
 			good = good && !strcmp(fields[1], "linear") && !strcmp(fields[2], "mid.fc") &&
-			       strstr(fields[3], "7x5") && strstr(fields[4], "7x3@") &&
+			       strstr(fields[3], "7x5") && strstr(fields[4], "7x3=84@") &&
 			       !strcmp(fields[5], "210");
 	}
 	check(good && count == (int)graph->node_count + 3 && !*lines[count - 1],
@@ -663,6 +663,88 @@ static void test_print(void)
 	check_close(graph_flops(graph), 210 + 210 + 2 * 4 * 21, 0,
 		"operations of a linear layer, its gradient and the loss");
 	free(text);
+	program_free(program);
+}
+
+/* ---- the watches ---- */
+
+static int count_calls(void *state, struct graph *graph, const struct call *call)
+{
+	++*(int *)state;
+	return graph_run_call(graph, call);
+}
+
+/* Two layers whose names would break a drawing or a trace that took them as they are. */
+static struct graph *two_layers(struct program **program)
+{
+	struct graph *graph = fresh(program);
+	int x = input(graph, "x", 7, 5);
+
+	x = graph_linear(graph, x, "a\"b\\", 4, true);
+	graph_backward(graph, add_loss(graph, graph_linear(graph, x, "second", 3, true)));
+	check_status(program_prepare(*program), 0, "two layers");
+	check_status(store_initialise(program_store(*program), 1), 0, "their weights");
+	return graph;
+}
+
+static void test_watch(void)
+{
+	struct program *program;
+	struct graph *graph = two_layers(&program);
+	float weight[12] = {0};
+	int calls = 0;
+
+	program_set_watch(program, count_calls, &calls);
+	check(!graph_run(graph) && calls == (int)graph->call_count, "a watch sees every operation once");
+	program_set_watch(program, watch_finite, NULL);
+	check_status(graph_run(graph), 0, "nothing is wrong with what is finite");
+	weight[7] = NAN;
+	check_status(store_import(program_store(program), 2, SLOT_VALUE, weight), 0, "a weight that is not");
+	check(graph_run(graph) == STATUS_FENCED &&
+			!strcmp(error_message(), "not finite: parameter second.weight [4x3], read by second "
+						 "(linear) of graph train"),
+		"a weight that is not finite is named with the operation that read it");
+	weight[7] = 3e38f;
+	store_import(program_store(program), 2, SLOT_VALUE, weight);
+	store_import(program_store(program), 0, SLOT_VALUE, (float[20]){[0] = 3e38f});
+	graph_write(graph, find_input(graph, "x"), (float[35]){[0] = 3e38f});
+	check(graph_run(graph) == STATUS_FENCED &&
+			strstr(error_message(), "a result [7x4], made by a\"b\\ (linear)"),
+		"the first result that is not finite is named");
+	program_set_watch(program, NULL, NULL);
+	program_free(program);
+}
+
+static void test_profile(void)
+{
+	struct machine machine = {.flops = 1e9, .traffic = 1e9};
+	struct profile *profile = profile_new();
+	struct program *program;
+	struct graph *graph = two_layers(&program);
+	struct text rows = {0}, trace = {0};
+	char *drawing = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&drawing, &bytes);
+
+	program_set_watch(program, watch_profile, profile);
+	check_status(graph_run(graph), 0, "a step that is timed");
+	check_status(profile_add(profile, "data", 0, 0.25), 0, "and work outside");
+	check_status(profile_table(profile, &machine, 1, 1, &rows), 0, "the table");
+	check(strstr(rows.data, "\ndata\t1\t0.250000\t0.2500\t0.00\t0.00\t0.000\t0.000\n") &&
+			strstr(rows.data, "\nlinear\t2\t"),
+		"a row for each kind of work");
+	check(!profile_trace(profile, 3, &trace) && strstr(trace.data, "\"name\":\"a\\\"b\\\\\"") &&
+			strstr(trace.data, "\"pid\":3"),
+		"names are quoted in the trace");
+	check(!program_draw(program, out) && !fclose(out) &&
+			strstr(drawing, "linear\\na\\\"b\\\\\\n7x4, 112 B at "),
+		"names are quoted in the drawing");
+	check(!machine_measure(device, &machine) && machine.flops > 1e7 && machine.traffic > 1e7,
+		"the machine is measured");
+	free(drawing);
+	text_release(&rows);
+	text_release(&trace);
+	profile_free(profile);
 	program_free(program);
 }
 
@@ -684,6 +766,8 @@ int main(void)
 	test_more_graphs();
 	test_uneven_training();
 	test_print();
+	test_watch();
+	test_profile();
 	cpu_backend.close(device);
 	return check_summary();
 }

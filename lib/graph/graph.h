@@ -253,7 +253,7 @@ struct program_bytes { /* what was (or, before prepare, would be) allocated on t
 int program_measure(struct program *program, struct program_bytes *bytes); /* works before and after prepare; equal */
 double graph_flops(const struct graph *graph);  /* of one run: multiply and add count one each */
 double graph_traffic(const struct graph *graph); /* bytes read and written by one run */
-/* One line a node: operation, name, tensors in and out (kind, number, shape, offset in the arena), flops, bytes moved,
+/* One line a node: operation, name, tensors in and out (kind, number:shape=bytes@offset in the arena), flops, bytes moved,
  * workspace; lines that start with # around them. */
 void graph_print(const struct graph *graph, FILE *out);
 

@@ -8,7 +8,7 @@
 #define NIGHTSHIFT_GRAPH_INTERNAL_H
 
 #include "base/text.h"
-#include "graph/backend.h"
+#include "graph/look.h"
 
 #define GRAPH_ALIGNMENT 64
 #define GRAPH_DEPTH 16 /* of graph_push() */
@@ -73,6 +73,8 @@ struct program {
 	int accumulator_count, accumulator_depth; /* allocated, in use */
 	double norm;
 	bool norm_known;
+	program_watch *watch;                     /* runs each operation; NULL: the back end alone */
+	void *watch_state;
 	struct program_exchange exchange; /* finish is NULL: none */
 	bool last_micro;                  /* the next run is a step's last micro-batch */
 	bool *complete;                   /* by parameter, in the last micro-batch */
@@ -124,6 +126,8 @@ int program_add_waiting(struct program *program, size_t first, size_t count);
 
 /* program.c */
 int graph_run_calls(struct graph *graph, size_t first, size_t end);
+/* Whether all of a float tensor is finite, as it stands on the device; true for other types. */
+int tensor_finite(struct graph *graph, int tensor, bool *finite);
 
 /* plan.c, cost.c */
 int graph_plan(struct graph *graph);

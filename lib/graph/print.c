@@ -1,4 +1,4 @@
-/* A graph as text: one line a node. */
+/* Graphs as text: one line a node. */
 #include <stdio.h>
 #include "base/text.h"
 #include "graph/internal.h"
@@ -15,6 +15,7 @@ static void add_tensor(const struct graph *graph, int index, bool accumulated, s
 	text_format(line, "%s%c%d:", accumulated ? "+" : "", kinds[tensor->kind], index);
 	for (int i = 0; i < tensor->dims; i++)
 		text_format(line, "%s%lld", i ? "x" : "", (long long)tensor->dim[i]);
+	text_format(line, "=%zu", tensor->bytes);
 	if (graph->planned && graph_in_arena(graph, graph_root(graph, index)))
 		text_format(line, "@%zu", tensor->offset);
 }
@@ -59,4 +60,13 @@ void graph_print(const struct graph *graph, FILE *out)
 		fprintf(out, "#arena %zu bytes, at most %zu of them in use at once\n", graph->arena_bytes,
 			graph->lower_bound_bytes);
 	text_release(&line);
+}
+
+void program_print(const struct program *program, FILE *out)
+{
+	for (size_t i = 0; i < program->graph_count; i++) {
+		fprintf(out, "#graph\t%s\t%s\n", program->graphs[i]->name,
+			program->graphs[i]->training ? "training" : "inference");
+		graph_print(program->graphs[i], out);
+	}
 }

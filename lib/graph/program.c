@@ -289,8 +289,7 @@ int graph_read(struct graph *graph, int tensor, void *data)
 		device, data, graph_address(graph, tensor), graph->tensors[tensor].bytes);
 }
 
-/* Whether all of a float tensor is finite, as it stands on the device. */
-static int tensor_finite(struct graph *graph, int tensor, bool *finite)
+int tensor_finite(struct graph *graph, int tensor, bool *finite)
 {
 	struct device *device = graph->program->device;
 	double sum;
@@ -350,15 +349,30 @@ static int find_not_finite(struct graph *graph)
 	return status ? status : error_set(STATUS_FENCED, "not finite: the loss of graph %s", graph->name);
 }
 
-int graph_run_calls(struct graph *graph, size_t first, size_t end)
+int graph_run_call(struct graph *graph, const struct call *call)
 {
 	struct device *device = graph->program->device;
 
-	for (size_t n = first; n < end; n++) {
-		if (device->backend->run(device, &graph->calls[n]))
-			return error_prefix("graph %s: %s", graph->name, graph->calls[n].node->name);
-	}
-	return STATUS_OK;
+	return device->backend->run(device, call)
+		       ? error_prefix("graph %s: %s", graph->name, call->node->name)
+		       : STATUS_OK;
+}
+
+void program_set_watch(struct program *program, program_watch *watch, void *state)
+{
+	program->watch = watch;
+	program->watch_state = state;
+}
+
+int graph_run_calls(struct graph *graph, size_t first, size_t end)
+{
+	const struct program *program = graph->program;
+	int status = STATUS_OK;
+
+	for (size_t n = first; n < end && !status; n++)
+		status = program->watch ? program->watch(program->watch_state, graph, &graph->calls[n])
+					: graph_run_call(graph, &graph->calls[n]);
+	return status;
 }
 
 int graph_run(struct graph *graph)
