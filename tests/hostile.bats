@@ -153,3 +153,32 @@ run/.other.elsewhere.999999999.0.partial
 run/.partial
 run/.user.partial" ]
 }
+
+@test "logs that were removed: the run goes on from its checkpoint with a warning" {
+	tiny_run whole train.steps=8
+	train-step-loop whole
+	tiny_run run train.steps=4
+	train-step-loop run
+	rm run/events.out.* run/log/step.tsv run/log/train.log
+	mkconfig run train.steps=8
+	run_tool 0 train-step-loop run
+	[ "$(grep -c 'warning: .* is missing; the run goes on without what was in it' <<<"$stderr")" = 2 ]
+	same_files run whole log/epoch.tsv log/val.tsv checkpoints/step-00000008/model checkpoints/step-00000008/optimizer
+	diff <(column step run/log/step.tsv) <(seq 5 8)
+	diff <(grep -v '^[1-4]	' whole/log/step.tsv) run/log/step.tsv
+}
+
+@test "event files removed and the claims gone while it trains: nothing is lost" {
+	tiny_run run train.steps=100000 schedule.total=100000 validate.every=0 picture.every=0 checkpoint.every=5
+	train-step-loop run 2>messages &
+	until [ -d run/checkpoints/step-00000005 ]; do sleep 0.05; done
+	rm run/events.out.* run/shifts/current
+	kill -USR2 $!
+	wait $! || [ $? = 75 ]
+	[[ $(tail -n 1 messages) == *"left at step"* ]]
+	local step
+	step=$(awk -F'\t' '$2 == "end" { print $8 }' run/shifts.tsv)
+	mkconfig run train.steps=$((step + 1))
+	run_tool 0 train-step-loop run
+	[[ $stderr == *"goes on from step $step of"* ]]
+}

@@ -268,9 +268,10 @@ static int resume_from(const struct run *run, int64_t step, struct checkpoint *c
 int checkpoint_none_usable(const struct run *run, size_t seen)
 {
 	return error_set(STATUS_DATA,
-		"%s/checkpoints: none of its %zu checkpoints can be used (see the warnings); remove the "
-		"directory to start "
-		"from step 0",
+		"%s/checkpoints: none of its %zu checkpoints can be used (see the warnings); restore what is "
+		"damaged "
+		"(a log that became shorter may be removed instead), or remove the directory to start from "
+		"step 0",
 		run->path, seen);
 }
 

@@ -96,9 +96,10 @@ static int check_length(const struct run *run, const struct log_length *item)
 		return error_set(STATUS_DATA, "%.100s: is not the name of a log", item->name);
 	char *path = run_path(run, "%s", item->name);
 	int status = path ? file_size(path, &bytes) : error_status();
+	/* Somebody removed it: to refuse the checkpoint would bring no row back. */
 	if (status == STATUS_NO_INPUT)
-		status = error_set(STATUS_DATA, "%s: is missing", path);
-	if (!status && bytes < item->bytes)
+		status = STATUS_OK;
+	else if (!status && bytes < item->bytes)
 		status = error_set(STATUS_DATA, "%s: has %llu bytes where %llu were recorded", path,
 			(unsigned long long)bytes, (unsigned long long)item->bytes);
 	free(path);
@@ -144,7 +145,10 @@ static int cut(const struct run *run, const struct log_lengths *lengths)
 		status = remove_unnamed(run, lengths);
 	for (size_t i = 0; lengths && i < lengths->count && !status; i++) {
 		char *path = run_path(run, "%s", lengths->item[i].name);
-		status = path ? file_cut(path, lengths->item[i].bytes) : error_status();
+		if (path && !file_exists(path))
+			warn("%s: is missing; the run goes on without what was in it", path);
+		else
+			status = path ? file_cut(path, lengths->item[i].bytes) : error_status();
 		free(path);
 	}
 	return status;
@@ -199,10 +203,15 @@ static int open_tables(struct logs *logs)
 static int remember_former(struct logs *logs, const struct log_lengths *lengths)
 {
 	int status = STATUS_OK;
-	for (size_t i = 0; lengths && i < lengths->count && !status; i++)
-		if (is_event_name(lengths->item[i].name))
-			status =
-				log_lengths_add(&logs->former, lengths->item[i].name, lengths->item[i].bytes);
+	for (size_t i = 0; lengths && i < lengths->count && !status; i++) {
+		const struct log_length *item = &lengths->item[i];
+		char *path = run_path(logs->run, "%s", item->name);
+		if (!path)
+			status = error_status();
+		else if (is_event_name(item->name) && file_exists(path))
+			status = log_lengths_add(&logs->former, item->name, item->bytes);
+		free(path);
+	}
 	return status;
 }
 

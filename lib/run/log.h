@@ -24,14 +24,16 @@ void log_lengths_release(struct log_lengths *lengths);
 int log_lengths_add(struct log_lengths *lengths, const char *name, uint64_t bytes);
 
 /* Whether the exact logs of RUN are at least as long as `lengths` says: STATUS_DATA names one that is not (the checkpoint that
- * records them is then invalid) or that is no log's name. Changes nothing. */
+ * records them is then invalid) or that is no log's name. One that is missing altogether is none the less for it: a user removed it,
+ * and no older checkpoint knows its rows better. Changes nothing. */
 int logs_check(const struct run *run, const struct log_lengths *lengths);
 
 struct logs;
 /* Fence; cuts the exact logs to `lengths` (those of the checkpoint resumed from; NULL: a fresh start, all exact logs go); opens the
  * tables for appending, creating them with their header line; opens a new event file that starts at first_step.
  * A cut copies the first bytes to a new file and renames that over the old one, always: a late line of an older shift that still
- * has the old file open is lost with it. Tables and event files that are not named are removed. */
+ * has the old file open is lost with it. Tables and event files that are not named are removed; one
+ * that is named and missing is a warning. */
 int logs_open(const struct shift *shift, const struct log_lengths *lengths, int64_t first_step, struct logs **logs);
 enum log_table { LOG_STEP, LOG_EPOCH, LOG_VAL, LOG_TIME };
 /* Adds one line (fields separated by tabs, without the newline). Buffered. */

@@ -386,7 +386,8 @@ static int current_number(const struct run *run, int64_t *number)
 	char *data = NULL, *path = run_path(run, "shifts/current");
 	size_t bytes;
 	*number = 0;
-	if (path && !file_read(path, CLAIM_LIMIT, &data, &bytes)) {
+	/* Where it is missing nothing fails, and the message of what ends the shift must stay. */
+	if (path && file_exists(path) && !file_read(path, CLAIM_LIMIT, &data, &bytes)) {
 		data[strcspn(data, "\n")] = 0;
 		*number = claim_number(data);
 	}
