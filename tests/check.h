@@ -1,7 +1,6 @@
 /*
- * What a C test program needs: one line a check on stdout ("ok NAME", "not ok NAME: WHY", "ok NAME # skip
- *WHY"), and check_summary() as the value of main(). Names say what must hold; a check in a loop should report
- *once.
+ * What a C test program needs: one line a check on stdout ("ok NAME", "not ok NAME: WHY", "ok NAME # skip WHY"), and
+ * check_summary() as the value of main(). Names say what must hold; a check in a loop should report once.
  *
  *	int main(void)
  *	{

@@ -1,20 +1,19 @@
 /*
- * Faults by count: a library for LD_PRELOAD that makes the Nth call of a kind fail, or kills the process
- *there.
+ * Faults by count: a library for LD_PRELOAD that makes the Nth call of a kind fail, or kills the process there.
  *
  *	LD_PRELOAD=build/tests/faults.so NIGHTSHIFT_FAULT=write:7:ENOSPC bin/train-step-loop RUN
  *
- *	NIGHTSHIFT_FAULT        KIND:N:WHAT[,KIND:N:WHAT ...]   KIND: open write fsync rename unlink link
- *close mkdir; N counts from 1; "N+" means this call and all later ones; WHAT: an errno name (EACCES EDQUOT
- *	                        EEXIST EINTR EIO EMFILE ENOENT ENOSPC EPERM EROFS ESTALE), "short" (a write
- *takes half of its bytes), "torn" (a write takes half, then SIGKILL) or "KILL" (SIGKILL before the call)
- *	NIGHTSHIFT_FAULT_PATH   only calls on paths that match this pattern count; descriptors by the path
- *they were opened with, renames and links by either name NIGHTSHIFT_FAULT_COUNT  a file that gets "KIND
- *COUNT" lines at exit: run once without a fault to learn the range of N
+ *	NIGHTSHIFT_FAULT        KIND:N:WHAT[,KIND:N:WHAT ...]   KIND: open write fsync rename unlink link close mkdir;
+ *	                        N counts from 1; "N+" means this call and all later ones; WHAT: an errno name (EACCES EDQUOT
+ *	                        EEXIST EINTR EIO EMFILE ENOENT ENOSPC EPERM EROFS ESTALE), "short" (a write takes half of
+ *	                        its bytes), "torn" (a write takes half, then SIGKILL) or "KILL" (SIGKILL before the call)
+ *	NIGHTSHIFT_FAULT_PATH   only calls on paths that match this pattern count; descriptors by the path they were opened
+ *	                        with, renames and links by either name
+ *	NIGHTSHIFT_FAULT_COUNT  a file that gets "KIND COUNT" lines at exit: run once without a fault to learn the range of N
  *
- * "open" counts open, openat, creat and fopen; reading ones too, unless NIGHTSHIFT_FAULT_OPEN=create, which
- *counts those with O_CREAT only. "write" counts write, pwrite and writev, but not those on stdout and stderr;
- *"fsync" counts fdatasync. A close that fails has closed. EINTR leaves the call undone.
+ * "open" counts open, openat, creat and fopen; reading ones too, unless NIGHTSHIFT_FAULT_OPEN=create, which counts those
+ * with O_CREAT only. "write" counts write, pwrite and writev, but not those on stdout and stderr; "fsync" counts fdatasync.
+ * A close that fails has closed. EINTR leaves the call undone.
  */
 #include <dlfcn.h>
 #include <errno.h>
