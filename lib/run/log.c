@@ -96,8 +96,8 @@ static int check_length(const struct run *run, const struct log_length *item)
 		return error_set(STATUS_DATA, "%.100s: is not the name of a log", item->name);
 	char *path = run_path(run, "%s", item->name);
 	int status = path ? file_size(path, &bytes) : error_status();
-	/* Somebody removed it: to refuse the checkpoint would bring no row back. */
-	if (status == STATUS_NO_INPUT)
+	if (status ==
+		STATUS_NO_INPUT) /* somebody removed it: to refuse the checkpoint would bring no row back */
 		status = STATUS_OK;
 	else if (!status && bytes < item->bytes)
 		status = error_set(STATUS_DATA, "%s: has %llu bytes where %llu were recorded", path,
@@ -106,12 +106,38 @@ static int check_length(const struct run *run, const struct log_length *item)
 	return status;
 }
 
+static bool is_missing(const struct run *run, const char *name)
+{
+	char *path = run_path(run, "%s", name);
+	bool missing = path && !file_exists(path);
+	free(path);
+	return missing;
+}
+
+/* Where an event file is missing while another stands that is not named, it was no user who removed it: the shift that wrote this
+ * had been replaced, and its successor, whose file stands, has removed it. */
+static int check_successor(const struct run *run, const struct log_lengths *lengths)
+{
+	struct names names = {0};
+	const char *missing = NULL;
+	for (size_t i = 0; i < lengths->count && !missing; i++)
+		if (is_event_name(lengths->item[i].name) && is_missing(run, lengths->item[i].name))
+			missing = lengths->item[i].name;
+	int status = missing ? file_list(run->path, &names) : STATUS_OK;
+	for (size_t i = 0; i < names.count && !status; i++)
+		if (is_event_name(names.name[i]) && !is_named(lengths, names.name[i]))
+			status = error_set(STATUS_DATA, "%s/%s: is missing, a later shift's %s stands",
+				run->path, missing, names.name[i]);
+	names_release(&names);
+	return status;
+}
+
 int logs_check(const struct run *run, const struct log_lengths *lengths)
 {
 	int status = STATUS_OK;
 	for (size_t i = 0; i < lengths->count && !status; i++)
 		status = check_length(run, &lengths->item[i]);
-	return status;
+	return status ? status : check_successor(run, lengths);
 }
 
 /* ---- cutting ---- */
@@ -144,8 +170,9 @@ static int cut(const struct run *run, const struct log_lengths *lengths)
 	if (!status)
 		status = remove_unnamed(run, lengths);
 	for (size_t i = 0; lengths && i < lengths->count && !status; i++) {
-		char *path = run_path(run, "%s", lengths->item[i].name);
-		if (path && !file_exists(path))
+		const char *name = lengths->item[i].name;
+		char *path = run_path(run, "%s", name);
+		if (is_missing(run, name))
 			warn("%s: is missing; the run goes on without what was in it", path);
 		else
 			status = path ? file_cut(path, lengths->item[i].bytes) : error_status();
@@ -205,12 +232,8 @@ static int remember_former(struct logs *logs, const struct log_lengths *lengths)
 	int status = STATUS_OK;
 	for (size_t i = 0; lengths && i < lengths->count && !status; i++) {
 		const struct log_length *item = &lengths->item[i];
-		char *path = run_path(logs->run, "%s", item->name);
-		if (!path)
-			status = error_status();
-		else if (is_event_name(item->name) && file_exists(path))
+		if (is_event_name(item->name) && !is_missing(logs->run, item->name))
 			status = log_lengths_add(&logs->former, item->name, item->bytes);
-		free(path);
 	}
 	return status;
 }

@@ -24,8 +24,9 @@ void log_lengths_release(struct log_lengths *lengths);
 int log_lengths_add(struct log_lengths *lengths, const char *name, uint64_t bytes);
 
 /* Whether the exact logs of RUN are at least as long as `lengths` says: STATUS_DATA names one that is not (the checkpoint that
- * records them is then invalid) or that is no log's name. One that is missing altogether is none the less for it: a user removed it,
- * and no older checkpoint knows its rows better. Changes nothing. */
+ * records them is then invalid) or that is no log's name. One that is missing altogether does not count: a user removed it, and no older
+ * checkpoint knows its rows better; but an event file that is missing while one stands that is not named is STATUS_DATA. Changes
+ * nothing. */
 int logs_check(const struct run *run, const struct log_lengths *lengths);
 
 struct logs;
