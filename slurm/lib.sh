@@ -22,6 +22,7 @@
 : "${home:?}" "${notice:=300}"
 
 short_life=900       # seconds: a life that was cut earlier, by notice or with its node, is nobody's fault
+rank_wait=20         # seconds between the end of a step's first task and that of its last
 fruitless_limit=3    # so many lives in a row without a checkpoint are enough
 
 # ---- small things ----
@@ -167,6 +168,9 @@ run_step() {
 		return
 	fi
 	case $how in
+	all) # MPI's ranks need PMIx; a rank that is stopped or hangs must not keep the others' end from the script
+		[ "${SLURM_NTASKS:-1}" -le 1 ] || tasks=(--mpi="${SLURM_MPI_TYPE:-pmix}" --wait="$rank_wait")
+		;;
 	nodes) tasks=(--nodes="${SLURM_JOB_NUM_NODES:-1}" --ntasks="${SLURM_JOB_NUM_NODES:-1}" --ntasks-per-node=1) ;;
 	one) tasks=(--nodes=1 --ntasks=1) ;;
 	esac
@@ -293,12 +297,12 @@ fruitless_before() {
 			for (later = life + 1; later <= last && !(later in start); later++);
 			if (later <= last && step[later] + 0 > step[life] + 0) return "progress"
 			if (!(life in ended)) return "excused"
-			return status[life] != 75 || ended[life] - start[life] > short ? "fruitless" : "excused"
+			return (status[life] != 75 && !lost[life]) || ended[life] - start[life] > short ? "fruitless" : "excused"
 		}
 		$4 != job || $5 !~ /^[0-9]+$/ || $5 + 0 > restart + 0 { next }
 		{ life = $5 + 0; if (life > last) last = life }
 		$2 == "start" { start[life] = seconds($3); step[life] = $8 }
-		$2 == "end" { ended[life] = seconds($3); status[life] = $9 }
+		$2 == "end" { ended[life] = seconds($3); status[life] = $9; lost[life] = $10 == "peer lost" }
 		$2 == "requeue" { split($10, word, /[: ]/); said[life] = word[1] }
 		END {
 			for (life = 0; life < restart + 0; life++) {
@@ -442,6 +446,8 @@ life_decide() {
 		next_life - "no end row${node_failure:+, dead node}"
 		;;
 	*)
+		# Ranks that lost one another: most likely with its node.
+		[ "$end_reason" != "peer lost" ] || node_failure=yes
 		next_life "$end_status" "the trainer ended with $end_status: $end_reason"
 		;;
 	esac

@@ -260,6 +260,33 @@ last_row() {
 	[[ $stderr == *'Node failure on r1'* ]]
 }
 
+@test "ranks that lost one another: like a dead node" {
+	local life
+	row 1 start 7 0 0 - -
+	row 1 end 7 0 4 1 'peer lost'
+	decide 0
+	[ "$status" -eq 75 ]
+	requeued
+	last_row requeue 1 'excused: the trainer ended with 1: peer lost'
+	for life in 1 2 3; do # requeued by SLURM itself
+		row $((life + 1)) start 7 "$life" 0 - -
+		row $((life + 1)) end 7 "$life" 4 1 'peer lost'
+	done
+	row 5 start 7 4 0 - -
+	decide 4
+	last_row requeue - 'fruitless: no end row'
+}
+
+@test "several tasks are started as ranks of MPI, one without" {
+	stub srun
+	SLURM_NTASKS=2 decide 0 'run_step all train-step-loop run; run_step one eval run'
+	grep -q '^srun --mpi=pmix --wait=[0-9]* .*train-step-loop' calls
+	grep -q '^srun --nodes=1 --ntasks=1 .*eval' calls
+	: >calls
+	SLURM_NTASKS=1 decide 0 'run_step all train-step-loop run'
+	never grep -q 'srun.*--mpi' calls
+}
+
 @test "a zombie's script: a newer shift owns the run" {
 	row 1 start 7 0 0 - -
 	row 2 start 9 0 40 - -

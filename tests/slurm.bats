@@ -8,7 +8,7 @@
 
 load helper
 
-SCENARIOS='limit second preempt cancel array fruitless zombie same pipeline refuse'
+SCENARIOS='limit second preempt cancel array fruitless zombie same pipeline refuse ranks'
 
 setup_file() {
 	local why scenario
@@ -205,6 +205,27 @@ drive_pipeline() {
 	done <jobs
 }
 
+drive_ranks() { # two processes; one of them is stopped, and the others are not to wait for ever
+	local job step process
+	[ -e "$ROOT/build/nightshift-mpi.so" ] || return 0
+	# shellcheck disable=SC2046
+	job=$(sbatch --parsable --ntasks-per-node=2 -c1 --time=10 "$ROOT/slurm/train_marigold.sh" run $(endless parallel.timeout=5))
+	echo "$job" >id
+	until_true 90 reached run 5
+	for process in $(pgrep -f "/train-step-loop --notice .*$PWD/run\$"); do
+		! grep -qzx SLURM_PROCID=1 "/proc/$process/environ" || kill -STOP "$process"
+	done
+	until_true 120 has_row run requeue
+	shorten run 10
+	finish "$job"
+	# The same number of steps by one process.
+	step=$(awk '$1 == "step" { print $2 }' run/done)
+	# shellcheck disable=SC2046
+	mkconfig alone $(endless)
+	mkconfig alone train.steps="$step" checkpoint.every=0
+	train-step-loop alone
+}
+
 drive_refuse() {
 	"$ROOT/slurm/submit" depth run depth-tiny data.train.rooms.path="$BASE/rooms" -- --output=logs/%j.out 2>message
 	echo $? >status
@@ -311,6 +332,16 @@ rows() { awk -F'\t' -v event="$1" '$2 == event' "$2/shifts.tsv" | wc -l; } # EVE
 	[ "$(awk -F'\t' '$1 == 2 && $2 == "end" { print $8 }' run/shifts.tsv)" -gt "$(awk -F'\t' '$1 == 2 && $2 == "start" { print $8 }' run/shifts.tsv)" ]
 	step=$(printf 'step-%08d' "$(awk '$1 == "step" { print $2 }' run/done)")
 	same_files run undisturbed "checkpoints/$step/model" "checkpoints/$step/optimizer" log/step.tsv log/epoch.tsv
+}
+
+@test "two ranks: a stopped one is lost, the job requeued, and the weights are those of one process" {
+	[ -e "$ROOT/build/nightshift-mpi.so" ] || skip "built without MPI"
+	scenario ranks
+	job_is "$job" JobState=COMPLETED Restarts=1 ExitCode=0:0
+	[ "$(awk -F'\t' '$2 == "end" { print $5, $7, $9, $10 }' run/shifts.tsv)" = "$(printf '0 2 1 peer lost\n1 2 0 done')" ]
+	[ "$(rows requeue run)" -eq 1 ]
+	step=$(printf 'step-%08d' "$(awk '$1 == "step" { print $2 }' run/done)")
+	same_files run alone "checkpoints/$step/model" "checkpoints/$step/optimizer" log/step.tsv log/epoch.tsv
 }
 
 @test "under srun and under bash: the same bytes" {
