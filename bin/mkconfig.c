@@ -21,6 +21,8 @@
 #include "run/run.h"
 #include "run/shift.h"
 
+#define LOCK_SECONDS 20.0
+
 static bool explain, list_keys, take_over;
 static const struct option_row rows[] = {
 	{"explain", 0, NULL, "print each key's value and where it came from; write nothing", &explain,
@@ -141,7 +143,12 @@ static int print_keys(void)
 static int publish_config(const struct plan *plan, const struct config *config)
 {
 	char *canonical = config_canonical(config);
-	int status = canonical ? file_publish(plan->file, canonical, strlen(canonical)) : error_status();
+	bool made = false;
+	int status = canonical ? file_publish_new(plan->file, canonical, strlen(canonical), &made)
+			       : error_status();
+	if (!status && !made)
+		status = error_set(STATUS_UNAVAILABLE,
+			"%s: another process has made this run at the same moment; try again", plan->file);
 	free(canonical);
 	return status;
 }
@@ -326,7 +333,9 @@ static int change_run(const struct plan *plan)
 {
 	struct config *before = NULL, *after = NULL;
 	struct config_differences differences = {0};
-	int status = config_load(plan->file, &before);
+	int lock = -1, status = explain ? STATUS_OK : file_lock(plan->file, LOCK_SECONDS, &lock);
+	if (!status)
+		status = config_load(plan->file, &before);
 	if (!status)
 		status = config_compose(plan->layers, plan->count + 1, &after);
 	if (!status && explain)
@@ -340,6 +349,8 @@ static int change_run(const struct plan *plan)
 	config_differences_release(&differences);
 	config_free(after);
 	config_free(before);
+	if (lock >= 0)
+		close(lock);
 	return status;
 }
 

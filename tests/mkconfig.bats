@@ -408,3 +408,29 @@ killed_whole() {
 	comm -23 <(echo "$asked") table >wrong
 	[ ! -s wrong ] || { cat wrong; return 1; }
 }
+
+@test "changes made at the same moment are all made, one after the other" {
+	tiny_run run
+	mkconfig run checkpoint.keep=3 &
+	mkconfig run checkpoint.every=7 &
+	mkconfig run picture.count=2 &
+	mkconfig run train.steps=31 &
+	mkconfig run train.steps=32 &
+	mkconfig run validate.every=9
+	wait
+	for word in 'keep = 3' 'every = 7' 'count = 2' 'steps = 3[12]' 'every = 9'; do grep -q "$word;" run/config.cfg; done
+	# Each row of the history says what really stood there before.
+	awk -F'\t' '/^#/ { next } $3 in now && now[$3] != $4 { bad = 1 } { now[$3] = $5 } END { exit bad }' run/config.history
+	[ -z "$(find run -name '*.partial')" ]
+}
+
+@test "one run made twice at the same moment is made once" {
+	for i in 1 2 3 4; do
+		{ mkconfig run depth-tiny data.train.rooms.path=/nowhere train.steps=$((20 + i)) 2>said.$i && echo $((20 + i)) >>made; } || true &
+	done
+	wait
+	# Who came later changed what was there, and the history tells; who came in the same instant was refused.
+	steps=$(sed -n '/^train:/,/^}/s/.*steps = \(.*\);/\1/p' run/config.cfg)
+	grep -qx "$steps" made
+	[ "$(wc -l <made)" = $(($(grep -c 'train.steps' run/config.history) + 1)) ]
+}

@@ -11,11 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -288,6 +290,58 @@ int file_publish(const char *path, const void *data, size_t bytes)
 		return status;
 	}
 	return publish_commit(&publish);
+}
+
+int file_publish_new(const char *path, const void *data, size_t bytes, bool *made)
+{
+	struct publish publish = {.descriptor = -1};
+	*made = false;
+	int status = publish_open(&publish, path);
+	if (!status)
+		status = publish_write(&publish, data, bytes);
+	if (!status && fsync(publish.descriptor))
+		status = error_errno(0, "%s", path);
+	if (!status) {
+		*made = !link(publish.temporary, path);
+		if (!*made && errno != EEXIST)
+			status = error_errno(0, "%s: cannot be put in place", path);
+	}
+	publish_abandon(&publish);
+	char *directory = status ? NULL : path_directory(path);
+	if (!status)
+		status = directory ? file_sync_directory(directory) : error_status();
+	free(directory);
+	return status;
+}
+
+/* Whether the path still means the file that the descriptor has open. */
+static bool stands(int descriptor, const char *path)
+{
+	struct stat ours, named;
+	return !fstat(descriptor, &ours) && !stat(path, &named) && ours.st_ino == named.st_ino &&
+	       ours.st_dev == named.st_dev;
+}
+
+int file_lock(const char *path, double seconds, int *descriptor)
+{
+	double end = clock_seconds() + seconds;
+	for (;;) {
+		*descriptor = open(path, O_RDWR | O_CLOEXEC);
+		if (*descriptor < 0)
+			return STATUS_OK;
+		int failed = flock(*descriptor, LOCK_EX | LOCK_NB) ? errno : 0;
+		if (!failed && stands(*descriptor, path))
+			return STATUS_OK;
+		close(*descriptor);
+		*descriptor = -1;
+		if (failed && failed != EWOULDBLOCK && failed != EINTR)
+			return STATUS_OK;
+		if (clock_seconds() > end)
+			return error_set(STATUS_UNAVAILABLE,
+				"%s: another process has been changing it for %.0f s; try again", path,
+				seconds);
+		clock_sleep(0.01);
+	}
 }
 
 static int copy_start(int descriptor, struct publish *publish, uint64_t bytes, const char *path)

@@ -47,6 +47,13 @@ void publish_abandon(
 	struct publish *publish); /* removes the temporary file; harmless after commit or on {0} */
 /* All of it in one call. */
 int file_publish(const char *path, const void *data, size_t bytes);
+/* The same, but a file that is there already stays; *made: it was not there. Of several processes one makes it. */
+int file_publish_new(const char *path, const void *data, size_t bytes, bool *made);
+
+/* Keeps others who call this from replacing the file at `path` until *descriptor is closed; what it says must be read afterwards.
+ * STATUS_UNAVAILABLE when another holds it for more than `seconds`. Where it cannot be opened for writing, or the file system has
+ * no locks, *descriptor is -1 and nobody is kept out. */
+int file_lock(const char *path, double seconds, int *descriptor);
 
 /* Writes all bytes, retrying short writes and EINTR. `path` is for the message. */
 int file_write_all(int descriptor, const void *data, size_t bytes, const char *path);

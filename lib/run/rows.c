@@ -85,18 +85,8 @@ int shift_rows(const struct run *run, struct shift_row **rows, size_t *count)
 /* The file appears with its header: a link fails where another process was faster. */
 static int create_table(const char *path)
 {
-	struct publish publish = {.descriptor = -1};
-	if (file_exists(path))
-		return STATUS_OK;
-	int status = publish_open(&publish, path);
-	if (!status)
-		status = publish_write(&publish, header, sizeof header - 1);
-	if (!status && fsync(publish.descriptor))
-		status = error_errno(0, "%s", path);
-	if (!status && link(publish.temporary, path) && errno != EEXIST)
-		status = error_errno(0, "%s", path);
-	publish_abandon(&publish);
-	return status;
+	bool made;
+	return file_exists(path) ? STATUS_OK : file_publish_new(path, header, sizeof header - 1, &made);
 }
 
 static void put_count(struct text *text, int64_t value)
