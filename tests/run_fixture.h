@@ -42,7 +42,7 @@ struct fixture_weights {
 
 __attribute__((unused)) static void fixture_weights(struct fixture_weights *weights, int64_t step)
 {
-	static char names[2][FIXTURE_TENSORS][16];
+	static char names[2][FIXTURE_TENSORS][24];
 	static const char json[] = "{\"sample_size\": 8}\n";
 	*weights = (struct fixture_weights){.text = {"model/net/config.json", json, sizeof json - 1}};
 	for (int kind = 0; kind < 2; kind++)
