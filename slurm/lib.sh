@@ -221,6 +221,7 @@ life_prepare() {
 
 life_stage() {
 	[ -z "$cut" ] || return 0
+	[ -e "$run/config.cfg" ] || give_up 66 "$run: no such run; make one with mkconfig"
 	rm -f "$run/staged/$host.tsv"
 	run_step nodes stage-data "$run" >/dev/null
 	judge stage-data "$run/staged/$host.tsv" || return 0
