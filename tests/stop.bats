@@ -42,6 +42,7 @@ started() {
 	kill -TERM $!
 	wait $! || [ $? = 75 ]
 	grep -q $'\tend\t.*\t75\tnotice' run/shifts.tsv
+	[[ $(tail -n 1 run/log/train.log) == *$'\tshift 1\tleft at step '*' (notice), saved; run it again to go on' ]]
 	[ -n "$(ls run/checkpoints)" ]
 }
 

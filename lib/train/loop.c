@@ -368,6 +368,29 @@ static void tee(const char *text, void *context)
 		logs_text(loop->logs, text);
 }
 
+/* Ends what still runs beside the loop, writes down why it ended, and closes the logs. What ended it stays the message. */
+static int wind_up(struct loop *loop, int status)
+{
+	char *message = status ? memory_text(error_message()) : NULL;
+	int settled = saver_settle(&loop->saver), closed = 0;
+
+	if (settled && (!status || status == STATUS_AGAIN)) {
+		free(message);
+		message = memory_text(error_message());
+		status = settled;
+	}
+	if (message && loop->logs)
+		logs_text(loop->logs, message);
+	if (!status || status == STATUS_AGAIN)
+		closed = logs_close(loop->logs);
+	else
+		logs_discard(loop->logs);
+	if (!closed && message)
+		error_set(status, "%s", message);
+	free(message);
+	return closed ? closed : status;
+}
+
 /* Room for what ranks tell each other. */
 static int make_tables(struct loop *loop)
 {
@@ -427,9 +450,8 @@ int loop_run(const struct run *run, const struct shift *shift, struct comm *comm
 		.plan = plan,
 		.leave = leave,
 		.reason = "error"};
-	int status, settled, closed;
+	int status = start(&loop, resumed);
 
-	status = start(&loop, resumed);
 	error_tee(tee, &loop); /* now: the loader's threads print, too, and the log stands */
 	loop.last_save = loop.last_flush = clock_seconds();
 	progress_start(&loop.progress, "");
@@ -443,10 +465,7 @@ int loop_run(const struct run *run, const struct shift *shift, struct comm *comm
 	*reason = loop.reason;
 	if (comm->lost)
 		return status;
-	settled = saver_settle(&loop.saver);
-	if (status == 0 || status == STATUS_AGAIN)
-		status = settled ? settled : status;
-	closed = status == 0 || status == STATUS_AGAIN ? logs_close(loop.logs) : (logs_discard(loop.logs), 0);
+	status = wind_up(&loop, status);
 	release(&loop);
-	return closed ? closed : status;
+	return status;
 }
