@@ -326,7 +326,7 @@ int main(int argc, char **argv)
 
 	signals_block();
 	error_program(argv[0]);
-	reserve_streams();
+	guard_output();
 	settings.operands = memory_new((size_t)argc, sizeof *settings.operands);
 	status = settings.operands ? parse(argc, argv, &settings, &done) : error_status();
 	if (!status && !done)

@@ -225,7 +225,7 @@ int main(int argc, char **argv)
 
 	signals_block();
 	error_program(argv[0]);
-	reserve_streams();
+	guard_output();
 	operands = memory_new((size_t)argc, sizeof *operands);
 	status = operands ? options_parse(&program, argc, argv, operands, &count, &done) : error_status();
 	if (!status && !done)

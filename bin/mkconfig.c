@@ -360,7 +360,7 @@ int main(int argc, char **argv)
 	bool done = false;
 	int count = 0;
 	error_program(argv[0]);
-	reserve_streams();
+	guard_output();
 	const char **operands = memory_new((size_t)argc, sizeof *operands);
 	int status = operands ? options_parse(&program, argc, argv, operands, &count, &done) : error_status();
 	if (!status && !done && list_keys)

@@ -144,7 +144,7 @@ int main(int argc, char **argv)
 	signals_block();
 	signals_ignore_pipe();
 	error_program(argv[0]);
-	reserve_streams();
+	guard_output();
 	settings.names = calloc((size_t)argc + 1, sizeof(*settings.names));
 	if (!settings.names)
 		return error_print(error_set(STATUS_FAILURE, "out of memory"));

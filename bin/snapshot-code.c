@@ -54,7 +54,7 @@ int main(int argc, char **argv)
 	int count = 0;
 	struct run run = {0};
 	error_program(argv[0]);
-	reserve_streams();
+	guard_output();
 	umask(077); /* code can be confidential */
 	const char **operands = memory_new((size_t)argc, sizeof *operands);
 	int status = operands ? options_parse(&program, argc, argv, operands, &count, &done) : error_status();

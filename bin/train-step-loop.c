@@ -563,7 +563,7 @@ int main(int argc, char **argv)
 	signals_block();
 	signals_ignore_pipe();
 	error_program(argv[0]);
-	reserve_streams();
+	guard_output();
 	clock_seconds();
 	status = parse(argc, argv, &work.settings, &path, &done);
 	if (status || done)

@@ -30,8 +30,8 @@ static void test_errors(void)
 	error_set(STATUS_FAILURE, "again: %s", error_message());
 	check_text(error_message(), "again: run r1: a.cfg:3: bad",
 		"the old message may be an argument of the new one");
-	const int pairs[][2] = {
-		{ENOENT, 66}, {EACCES, 77}, {EPERM, 77}, {EROFS, 77}, {ENOSPC, 73}, {EDQUOT, 73}, {EIO, 74}};
+	const int pairs[][2] = {{ENOENT, 66}, {EACCES, 77}, {EPERM, 77}, {EROFS, 77}, {ENOSPC, 73},
+		{EDQUOT, 73}, {EFBIG, 73}, {EIO, 74}};
 	bool good = true;
 	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
 		errno = pairs[i][0];

@@ -182,3 +182,20 @@ run/.user.partial" ]
 	run_tool 0 train-step-loop run
 	[[ $stderr == *"goes on from step $step of"* ]]
 }
+
+@test "a limit on file sizes is an error with a name, and nothing is half-written" {
+	tiny_run run train.steps=2
+	(
+		ulimit -f 5000
+		run_tool 0 train-step-loop run
+		ulimit -f 20
+		mkconfig run train.steps=3
+		run_tool 73 train-step-loop run
+		[[ ${stderr_lines[-1]} == *'File too large' ]]
+		ulimit -f 1
+		run_tool 73 predict run
+		one_error 'predictions.*: File too large'
+	)
+	[ -z "$(find run -name '*.partial')" ]
+	run_tool 0 train-step-loop run
+}

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -93,6 +94,7 @@ static int status_of_errno(int number)
 		return STATUS_PERMISSION;
 	case ENOSPC:
 	case EDQUOT:
+	case EFBIG:
 		return STATUS_CANNOT_CREATE;
 	default:
 		return STATUS_IO;
@@ -208,13 +210,14 @@ void error_tee(void (*line)(const char *text, void *context), void *context)
 	pthread_mutex_unlock(&printing);
 }
 
-void reserve_streams(void)
+void guard_output(void)
 {
 	/* The wrong way round on purpose: using the stream fails with EBADF, as if it were still closed. */
 	static const int flags[] = {O_WRONLY, O_RDONLY, O_RDONLY};
 	for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++)
 		if (fcntl(i, F_GETFD) < 0 && errno == EBADF && open("/dev/null", flags[i]) < 0)
-			return;
+			break;
+	signal(SIGXFSZ, SIG_IGN);
 }
 
 int close_stdout(int status)

@@ -35,7 +35,7 @@ void error_rank(int rank);
 /* Sets the message (replacing an older one) and returns `status`. */
 int error_set(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same, then ": " and the text of errno. `status` 0 chooses by errno: ENOENT 66, EACCES/EPERM/EROFS 77,
- * ENOSPC/EDQUOT 73, anything else 74. */
+ * ENOSPC/EDQUOT/EFBIG 73, anything else 74. */
 int error_errno(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Puts "context: " in front of the present message; returns the present status. */
 int error_prefix(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -55,9 +55,10 @@ void error_tee(void (*line)(const char *text, void *context), void *context);
 /* True while a line that will be redrawn stands on the terminal: what is printed next wipes it first. */
 void error_redrawn_line(bool stands);
 
-/* Called before any file is opened: where descriptor 0, 1 or 2 is closed ("2>&-"), something that can be neither read nor
- * written by the program takes the place, so that no file gets the number and messages end up in it. */
-void reserve_streams(void);
+/* Called before any file is opened. Where descriptor 0, 1 or 2 is closed ("2>&-"), something that can be neither read nor
+ * written by the program takes the place, so that no file gets the number and messages end up in it. A write beyond the limit on
+ * file sizes ("ulimit -f") is an error like any other instead of the end of the process. */
+void guard_output(void);
 /* Flushes and closes stdout; a full disk or closed pipe becomes an error instead of silence. Last call of main():
  * returns `status`, or STATUS_IO when stdout could not be written. */
 int close_stdout(int status);
