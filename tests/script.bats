@@ -145,11 +145,11 @@ last_row() {
 
 @test "a status that nobody foresaw counts like no end row" {
 	row 1 start 7 0 0 - -
-	row 1 end 7 0 0 1 'peer lost'
+	row 1 end 7 0 0 1 'out of memory'
 	decide 0
 	[ "$status" -eq 75 ]
 	requeued
-	last_row requeue 1 'fruitless: the trainer ended with 1: peer lost'
+	last_row requeue 1 'fruitless: the trainer ended with 1: out of memory'
 }
 
 @test "killed between claim and start row: its own shift, no zombie" {
@@ -212,7 +212,7 @@ last_row() {
 @test "lives that SLURM requeued are judged by their rows" {
 	# Ended by itself; left by notice after 16 minutes without a checkpoint: fruitless both.
 	row 1 start 7 0 0 - - 2026-01-31T12:00:00Z
-	row 1 end 7 0 0 1 'peer lost' 2026-01-31T12:01:00Z
+	row 1 end 7 0 0 1 'out of memory' 2026-01-31T12:01:00Z
 	row 2 start 7 1 0 - - 2026-02-28T23:50:00Z
 	row 2 end 7 1 0 75 notice 2026-03-01T00:06:00Z
 	row 3 start 7 2 0 - -
