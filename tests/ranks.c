@@ -12,7 +12,10 @@
 #include "graph/internal.h"
 #include "support/random_graph.h"
 #include "support/thread_ranks.h"
+#include "run/checkpoint_parts.h"
+#include "run_fixture.h"
 #include "train/exchange.h"
+#include "train/save.h"
 
 enum { LARGEST = 20011, FLIGHT = 3 };
 
@@ -314,6 +317,65 @@ static void test_gradients(void)
 	printf("# %d of %d buckets in %d steps started early\n", shared.early, shared.buckets, steps);
 }
 
+/* ---- weights ---- */
+
+struct save {
+	const struct shift *shift;
+	int64_t step;
+	bool drift; /* of rank 2's weights */
+};
+
+static void save(struct comm *comm, void *context)
+{
+	const struct save *save = context;
+	const struct checkpoint_content content = {.model_stem = "net", .optimizer_stem = "optimizer"};
+	struct train_state state = {.step = save->step};
+	struct device *device;
+	struct program *program;
+	struct graph *graph;
+	struct saver saver;
+	int status = open_program(3, comm->size, &device, &program, &graph);
+	struct store *store = program_store(program);
+	if (!status)
+		status = store_initialise(store, 5);
+	if (!status && save->drift && comm->rank == 2)
+		status = store_initialise(store, 6);
+	if (!status)
+		status = saver_init(&saver, comm, save->shift, store, &content, 2);
+	wrong += status != 0;
+	status = saver_start(&saver, status, &state);
+	if (save->drift)
+		wrong += status != STATUS_FAILURE || !strstr(error_message(), "weights of rank 2");
+	else
+		wrong += status != 0 || saver_finish(&saver, status) != 0;
+	saver_release(&saver);
+	close_program(device, program);
+}
+
+static void test_saving(void)
+{
+	char *path = fixture_make("saving", NULL);
+	struct run run;
+	struct shift shift;
+	struct checkpoint_entry *entries;
+	size_t count = 0;
+	run_open(path, &run);
+	shift_claim(&shift, &run, true, 0, NULL);
+	for (int drift = 0; drift < 2; drift++) {
+		struct save context = {.shift = &shift, .step = 10 + drift, .drift = drift};
+		wrong = 0;
+		int status = thread_ranks_run(3, 4, save, &context);
+		check_report(!status && !wrong,
+			drift ? "ranks whose weights differ save nothing" : "ranks save together",
+			"status %d, %d wrong", status, wrong);
+	}
+	check(!checkpoint_list(&run, &entries, &count) && count == 1 && entries[0].step == 10,
+		"one checkpoint is there");
+	free(entries);
+	run_close(&run);
+	free(path);
+}
+
 int main(void)
 {
 	error_program("ranks");
@@ -324,5 +386,6 @@ int main(void)
 	run(3, one_is_silent, "a silent rank ends the waiting");
 	run(3, one_is_silent_in_a_sum, "a silent rank is named");
 	test_gradients();
+	test_saving();
 	return check_summary();
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "train/save.h"
@@ -22,6 +23,16 @@ static int allocate_weights(struct saver *saver)
 	free(model);
 	free(optimizer);
 	return status;
+}
+
+static size_t largest_parameter(const struct store *store)
+{
+	size_t largest = 0;
+
+	for (size_t i = 0; i < store_count(store); i++)
+		if (store_parameter(store, i)->count > largest)
+			largest = store_parameter(store, i)->count;
+	return largest;
 }
 
 int saver_init(struct saver *saver, struct comm *comm, const struct shift *shift, const struct store *store,
@@ -48,9 +59,11 @@ int saver_init(struct saver *saver, struct comm *comm, const struct shift *shift
 		status = checkpoint_shards(&saver->content, &saver->shards);
 	if (status)
 		return status;
+	saver->scratch = memory_new(largest_parameter(store), sizeof(*saver->scratch));
+	saver->sums = memory_new((size_t)comm->size, sizeof(*saver->sums));
 	saver->shard = memory_new((size_t)saver->shards, sizeof(*saver->shard));
 	saver->all = memory_new((size_t)saver->shards * (size_t)comm->size, sizeof(*saver->all));
-	return saver->shard && saver->all ? 0 : STATUS_FAILURE;
+	return saver->scratch && saver->sums && saver->shard && saver->all ? 0 : STATUS_FAILURE;
 }
 
 void saver_release(struct saver *saver)
@@ -63,6 +76,8 @@ void saver_release(struct saver *saver)
 		checkpoint_abandon(saver->directory);
 	train_state_release(&saver->state);
 	weights_release(&saver->weights);
+	free(saver->scratch);
+	free(saver->sums);
 	free(saver->shard);
 	free(saver->all);
 	memset(saver, 0, sizeof(*saver));
@@ -171,6 +186,28 @@ static int clear_way(struct saver *saver, int status)
 	return comm_agree(saver->comm, status, NULL, 0, NULL);
 }
 
+/* Every rank computes the same update of the same weights. Where one has other libraries or another processor than its name says,
+ * they drift apart, which nobody would see in a loss. */
+static int compare_ranks(struct saver *saver, int status)
+{
+	struct comm *comm = saver->comm;
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < store_count(saver->store) && !status && comm->size > 1; i++) {
+		status = store_export(saver->store, i, SLOT_VALUE, saver->scratch);
+		sum = crc32c(sum, saver->scratch, store_parameter(saver->store, i)->count * sizeof(float));
+	}
+	status = comm_agree(comm, status, &sum, sizeof(sum), saver->sums);
+	for (int r = 1; r < comm->size && !status; r++)
+		if (saver->sums[r] != saver->sums[0])
+			status = error_set(STATUS_FAILURE,
+				"the weights of rank %d are not those of rank 0: their computers or "
+				"libraries "
+				"differ; nothing was saved",
+				r);
+	return status;
+}
+
 /* ---- saves ---- */
 
 int saver_start(struct saver *saver, int status, const struct train_state *state)
@@ -185,7 +222,7 @@ int saver_start(struct saver *saver, int status, const struct train_state *state
 	train_state_release(&saver->state);
 	if (!status)
 		status = train_state_copy(&saver->state, state);
-	status = comm_agree(saver->comm, status, NULL, 0, NULL);
+	status = compare_ranks(saver, status);
 	if (!status)
 		status = begin(saver, state->step, false);
 	if (status)

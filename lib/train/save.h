@@ -23,6 +23,8 @@ struct saver {
 	uint64_t bytes;                /* of one checkpoint */
 	struct checkpoint_shard *shard; /* of this rank's writing, then of all */
 	struct checkpoint_shard *all;
+	float *scratch;                /* one parameter, and of all ranks: */
+	uint32_t *sums;                /* CRC-32C of the weights */
 	int shards;
 	/* the save under way */
 	bool running;
@@ -40,7 +42,8 @@ int saver_init(struct saver *saver, struct comm *comm, const struct shift *shift
 /* Waits for threads; a save that was not finished is abandoned. */
 void saver_release(struct saver *saver);
 
-/* Together: begins the save of step-S that `state` describes. One under way is finished first. */
+/* Together: begins the save of step-S that `state` describes. One under way is finished first. STATUS_FAILURE when the ranks do not have
+ * the same weights any more. */
 int saver_start(struct saver *saver, int status, const struct train_state *state);
 /* Whether this rank's part of the save under way is written. */
 bool saver_written(const struct saver *saver);
