@@ -53,6 +53,13 @@ one_error() {
 	! [[ $stderr =~ [[:cntrl:]] ]]
 }
 
+# Bats does not see a failure of "! COMMAND", but in the last line of a test: this it sees.
+never() {
+	if "$@"; then
+		return 1
+	fi
+}
+
 # with_fault SPEC COMMAND ...: runs the command under tests/shim/faults.c; the way of the result is the caller's.
 with_fault() {
 	local spec=$1

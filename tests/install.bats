@@ -25,7 +25,7 @@ make_install() {
 	NIGHTSHIFT_HOME='' run_tool 0 bash kit/share/nightshift/slurm/train_marigold.sh run depth-tiny data.train.rooms.path=DIR
 	tar tzf run/code.tar.gz >files
 	grep -qx presets/depth-tiny.cfg files
-	! grep -q rooms files
+	never grep -q rooms files
 	for file in "$ROOT"/bin/*.c; do
 		grep -q "^program"$'\t'"$PWD/kit/bin/ns-$(basename "$file" .c)"$'\t' run/code.manifest
 	done

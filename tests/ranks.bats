@@ -101,7 +101,7 @@ process_of() { # RANK RUN
 		ranks 2 train-step-loop run 2>>log &
 		until_steps run $((17 + 20 * (1 - victim)))
 		kill -KILL "$(process_of $victim run)"
-		! wait $!
+		never wait $!
 	done
 	[ "$(grep -c $'\tend\t.*\t1\tpeer lost' run/shifts.tsv)" = 2 ]
 	grep -q "rank 1 (process [0-9]* on .*) is gone" log
@@ -117,7 +117,7 @@ process_of() { # RANK RUN
 	process=$(process_of 2 run)
 	begin=$SECONDS
 	kill -STOP "$process"
-	! wait $!
+	never wait $!
 	[ $((SECONDS - begin)) -le 20 ]
 	kill -CONT "$process" 2>/dev/null || true
 	[ "$(grep -c $'\tend\t.*\t1\tpeer lost' run/shifts.tsv)" = 1 ]
@@ -166,8 +166,8 @@ process_of() { # RANK RUN
 }
 
 @test "one process needs no MPI" {
-	! ldd "$ROOT/bin/train-step-loop" | grep -q mpi
+	never grep -q mpi <(ldd "$ROOT/bin/train-step-loop")
 	new_run run train.steps=2 validate.every=0 picture.every=0
 	strace -f -e trace=openat -o calls train-step-loop run 2>log
-	! grep -q 'libmpi\|nightshift-mpi' calls
+	never grep -q 'libmpi\|nightshift-mpi' calls
 }

@@ -46,11 +46,6 @@ decide() {
 
 requeued() { grep -q '^scontrol requeue 7$' calls; }
 
-# Bats does not see a failure of "! COMMAND" (but in the last line): this it sees.
-never() {
-	if "$@"; then return 1; fi
-}
-
 # last_row EVENT STATUS REASON-PATTERN
 last_row() {
 	[ "$(cut -f2,9 <<<"$last")" = "$(printf '%s\t%s' "$1" "$2")" ] && grep -q -- "$3" <<<"$last" || { echo "$last" && return 1; }
