@@ -277,7 +277,7 @@ static void test_publish(void)
 	signal(SIGXFSZ, SIG_IGN);
 	setrlimit(RLIMIT_FSIZE, &limit);
 	char *block = memory_new(1 << 17, 1);
-	check_status(file_publish(path, block, 1 << 17), STATUS_IO, "a write that fails half way");
+	check_status(file_publish(path, block, 1 << 17), STATUS_CANNOT_CREATE, "a write that fails half way");
 	setrlimit(RLIMIT_FSIZE, &before);
 	check(holds(path, "old") && entries(check_scratch()) == 1, "leaves the old file and nothing else");
 	free(block);
