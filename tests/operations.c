@@ -67,7 +67,13 @@ static int build(struct bench *bench, const struct row *row, const int *s, bool 
 
 static int fill_all(struct bench *bench)
 {
-	static const struct step_scalars scalars = {.learning_rate = 0.1, .step = 5, .seed = 42, .micro = 3};
+	static const struct step_scalars scalars = {.learning_rate = 0.1,
+		.step = 5,
+		.seed = 42,
+		.micro = 3,
+		.active_levels = 2,
+		.epsilon = 0.25,
+		.anneal = 0.4};
 	struct store *store = program_store(bench->program);
 	int status = STATUS_OK;
 
@@ -586,7 +592,7 @@ static size_t find_targets(struct target *targets)
 
 int main(void)
 {
-	static const struct table *const tables[] = {&network_rows, &vision_rows, &field_rows};
+	static const struct table *const tables[] = {&network_rows, &vision_rows, &field_rows, &ray_rows};
 	struct target targets[TARGETS];
 	size_t count = find_targets(targets);
 

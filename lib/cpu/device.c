@@ -67,6 +67,25 @@ static const struct cpu_operation operations[OP_COUNT] = {
 	[OP_FOURIER_BACKWARD] = {NULL, cpu_fourier_backward},
 	[OP_SPHERICAL_HARMONICS] = {NULL, cpu_spherical_harmonics},
 	[OP_SPHERICAL_HARMONICS_BACKWARD] = {NULL, cpu_spherical_harmonics_backward},
+	[OP_HASH_GRID] = {NULL, cpu_hash_grid},
+	[OP_HASH_GRID_BACKWARD] = {NULL, cpu_hash_grid_backward},
+	[OP_STENCIL] = {NULL, cpu_stencil},
+	[OP_STENCIL_BACKWARD] = {NULL, cpu_stencil_backward},
+	[OP_RENDER] = {cpu_render_workspace, cpu_render},
+	[OP_RENDER_BACKWARD] = {cpu_render_backward_workspace, cpu_render_backward},
+	[OP_EIKONAL] = {cpu_sample_loss_workspace, cpu_eikonal},
+	[OP_EIKONAL_BACKWARD] = {NULL, cpu_eikonal_backward},
+	[OP_CURVATURE] = {cpu_sample_loss_workspace, cpu_curvature},
+	[OP_CURVATURE_BACKWARD] = {NULL, cpu_curvature_backward},
+	[OP_STENCIL_POINTS] = {NULL, cpu_stencil_points},
+	[OP_NOISE] = {NULL, cpu_noise},
+	[OP_RAY_SAMPLES] = {NULL, cpu_ray_samples},
+	[OP_RAY_POINTS] = {NULL, cpu_ray_points},
+	[OP_INVERSE_SPHERE] = {NULL, cpu_inverse_sphere},
+	[OP_RAY_WEIGHTS] = {NULL, cpu_ray_weights},
+	[OP_INVERSE_CDF] = {NULL, cpu_inverse_cdf},
+	[OP_MERGE] = {NULL, cpu_merge},
+	[OP_RESIZE] = {NULL, cpu_resize},
 	[OP_CROSS_ENTROPY] = {cpu_cross_entropy_workspace, cpu_cross_entropy},
 	[OP_CROSS_ENTROPY_BACKWARD] = {NULL, cpu_cross_entropy_backward},
 };
@@ -246,6 +265,20 @@ static bool can_accumulate(const struct node *node)
 	case OP_REDUCE:
 	case OP_FOURIER:
 	case OP_SPHERICAL_HARMONICS:
+	case OP_HASH_GRID:
+	case OP_STENCIL:
+	case OP_RENDER:
+	case OP_EIKONAL:
+	case OP_CURVATURE:
+	case OP_STENCIL_POINTS:
+	case OP_NOISE:
+	case OP_RAY_SAMPLES:
+	case OP_RAY_POINTS:
+	case OP_INVERSE_SPHERE:
+	case OP_RAY_WEIGHTS:
+	case OP_INVERSE_CDF:
+	case OP_MERGE:
+	case OP_RESIZE:
 		return node->accumulate == 0;
 	default:
 		return true;

@@ -168,6 +168,33 @@ CPU_OPERATION(cpu_fourier);
 CPU_OPERATION(cpu_fourier_backward);
 CPU_OPERATION(cpu_spherical_harmonics);
 CPU_OPERATION(cpu_spherical_harmonics_backward);
+/* hash_grid.c */
+CPU_OPERATION(cpu_hash_grid);
+CPU_OPERATION(cpu_hash_grid_backward);
+/* stencil.c */
+CPU_OPERATION(cpu_stencil_points);
+CPU_OPERATION(cpu_stencil);
+CPU_OPERATION(cpu_stencil_backward);
+CPU_WORKSPACE(cpu_sample_loss_workspace);
+CPU_OPERATION(cpu_eikonal);
+CPU_OPERATION(cpu_eikonal_backward);
+CPU_OPERATION(cpu_curvature);
+CPU_OPERATION(cpu_curvature_backward);
+/* render.c */
+CPU_WORKSPACE(cpu_render_workspace);
+CPU_OPERATION(cpu_render);
+CPU_WORKSPACE(cpu_render_backward_workspace);
+CPU_OPERATION(cpu_render_backward);
+/* rays.c */
+CPU_OPERATION(cpu_ray_samples);
+CPU_OPERATION(cpu_ray_points);
+CPU_OPERATION(cpu_inverse_sphere);
+CPU_OPERATION(cpu_ray_weights);
+CPU_OPERATION(cpu_inverse_cdf);
+CPU_OPERATION(cpu_merge);
+/* noise.c, resize.c */
+CPU_OPERATION(cpu_noise);
+CPU_OPERATION(cpu_resize);
 /* pointwise.c */
 CPU_OPERATION(cpu_geglu);
 CPU_OPERATION(cpu_geglu_backward);

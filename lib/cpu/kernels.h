@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "graph/graph.h"
+#include "graph/hash_grid.h"
 
 /*
  * A strip of a matrix product, at most one panel (kernels->panel columns) wide:
@@ -58,6 +59,17 @@ struct norm_rows {
 		*middle; /* [channels]; middle: any number near the mean of x, gradient only */
 	int64_t positions, channels;
 	bool silu, accumulate;
+};
+
+/* A block of points in one level of a hash grid: coordinates u by axis, HASH_BLOCK of them; for each corner (x lowest) rows
+ * and weights of the points, corners HASH_BLOCK apart; fractions by axis, NULL where nobody wants them. */
+#define HASH_BLOCK 64
+struct hash_points {
+	const struct hash_level *level;
+	const float *u[3];
+	int64_t count;
+	uint32_t *row;
+	float *weight, *fraction[3];
 };
 
 struct kernels {
@@ -126,6 +138,13 @@ struct kernels {
 	void (*softmax_backward_whole)(
 		float *p, float *d, int64_t keys, int64_t queries, float scale, const float *lse);
 	double (*dot)(const float *a, const float *b, int64_t count);
+
+	void (*hash_corners)(const struct hash_points *points);
+	/* y[i * stride + f] = the sum over corners of weight times the table's row */
+	void (*hash_read)(const struct hash_points *points, const float *table, float *y, int64_t stride, int features);
+	/* The table's rows first .. end - 1 += weight times dy, points in order. */
+	void (*hash_add)(const struct hash_points *points, float *table, const float *dy, int64_t stride, uint32_t first,
+		uint32_t end, int features);
 
 	double (*sum_squares)(const float *x, int64_t count);
 	/* sum over elements of selected rows of (a - b)^2 in double; mask [rows], selected where not 0; NULL: all */

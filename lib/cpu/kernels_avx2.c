@@ -14,6 +14,7 @@ static const int32_t lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 #define LANES 8
 #define STRIP_ROWS 6
 #define VECTOR_FUSED(a, b, c) ((vector)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define VECTOR_IS_FUSED
 #define VECTOR_SMALLER(a, b) ((vector)_mm256_min_ps((__m256)(a), (__m256)(b)))
 #define VECTOR_LARGER(a, b) ((vector)_mm256_max_ps((__m256)(a), (__m256)(b)))
 #define VECTOR_ROOT(a) ((vector)_mm256_sqrt_ps((__m256)(a)))
@@ -29,6 +30,7 @@ static const int32_t lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 #include "cpu/kernels_norm.h"
 #include "cpu/kernels_batch_norm.h"
 #include "cpu/kernels_pool.h"
+#include "cpu/kernels_hash_grid.h"
 #include "cpu/kernels_attention.h"
 #include "cpu/kernels_update.h"
 #include "cpu/kernels_table.h"

@@ -13,6 +13,7 @@
 #define LANES 16
 #define STRIP_ROWS 14
 #define VECTOR_FUSED(a, b, c) ((vector)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define VECTOR_IS_FUSED
 #define VECTOR_SMALLER(a, b) ((vector)_mm512_min_ps((__m512)(a), (__m512)(b)))
 #define VECTOR_LARGER(a, b) ((vector)_mm512_max_ps((__m512)(a), (__m512)(b)))
 #define VECTOR_ROOT(a) ((vector)_mm512_sqrt_ps((__m512)(a)))
@@ -28,6 +29,7 @@
 #include "cpu/kernels_norm.h"
 #include "cpu/kernels_batch_norm.h"
 #include "cpu/kernels_pool.h"
+#include "cpu/kernels_hash_grid.h"
 #include "cpu/kernels_attention.h"
 #include "cpu/kernels_update.h"
 #include "cpu/kernels_table.h"

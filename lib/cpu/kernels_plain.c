@@ -13,6 +13,7 @@
 #include "cpu/kernels_norm.h"
 #include "cpu/kernels_batch_norm.h"
 #include "cpu/kernels_pool.h"
+#include "cpu/kernels_hash_grid.h"
 #include "cpu/kernels_attention.h"
 #include "cpu/kernels_update.h"
 #include "cpu/kernels_table.h"

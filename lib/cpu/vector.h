@@ -3,7 +3,7 @@
  * five only where the instruction set has better than what stands below):
  *
  *	LANES                       floats in a vector
- *	VECTOR_FUSED(a, b, c)       a * b + c, fused where the instruction set can
+ *	VECTOR_FUSED(a, b, c)       a * b + c, fused where the instruction set can (it says so by VECTOR_IS_FUSED)
  *	VECTOR_SMALLER(a, b)        the smaller; b where either is not a number
  *	VECTOR_LARGER(a, b)         the larger; the same
  *	VECTOR_ROOT(a)              square roots

@@ -24,6 +24,18 @@ static double per_element(enum operation operation)
 	case OP_WEIGHT_NORM:
 	case OP_NORMALISE:
 	case OP_SPHERICAL_HARMONICS:
+	case OP_STENCIL:
+	case OP_STENCIL_BACKWARD:
+	case OP_EIKONAL:
+	case OP_EIKONAL_BACKWARD:
+	case OP_CURVATURE:
+	case OP_CURVATURE_BACKWARD:
+	case OP_STENCIL_POINTS:
+	case OP_RAY_SAMPLES:
+	case OP_RAY_POINTS:
+	case OP_INVERSE_SPHERE:
+	case OP_INVERSE_CDF:
+	case OP_MERGE:
 	case OP_ACTIVATION:
 		return 4;
 	case OP_LAYER_NORM:
@@ -41,6 +53,9 @@ static double per_element(enum operation operation)
 	case OP_GEGLU_BACKWARD:
 	case OP_BATCH_NORM_BACKWARD:
 	case OP_DROPOUT:
+	case OP_NOISE:
+	case OP_RAY_WEIGHTS:
+	case OP_RESIZE:
 		return 12;
 	case OP_GROUP_NORM_BACKWARD:
 		return 20;
@@ -84,6 +99,11 @@ static double pool_flops(const struct graph *graph, const struct node *node, int
 	return places * elements(graph, small);
 }
 
+static double points_of(const struct graph *graph, const struct node *node)
+{
+	return elements(graph, node->in[0]) / 3;
+}
+
 static double node_flops(const struct graph *graph, const struct node *node)
 {
 	const struct tensor *q = node->in[0] < 0 ? NULL : &graph->tensors[node->in[0]];
@@ -105,6 +125,15 @@ static double node_flops(const struct graph *graph, const struct node *node)
 	case OP_MAX_POOL:
 	case OP_AVERAGE_POOL:
 		return pool_flops(graph, node, node->out[0]);
+	case OP_HASH_GRID: /* eight corners: a weight of three factors, then a product and a sum a feature */
+		return 8 * (3 * (double)node->grid.levels * points_of(graph, node) +
+				   2 * elements(graph, node->out[0]));
+	case OP_HASH_GRID_BACKWARD:
+		return 8 * (3 * (double)node->grid.levels * points_of(graph, node) +
+				   2 * elements(graph, node->in[2]));
+	case OP_RENDER:
+	case OP_RENDER_BACKWARD:
+		return 40 * elements(graph, node->in[0]);
 	case OP_MAX_POOL_BACKWARD:
 	case OP_AVERAGE_POOL_BACKWARD:
 		return pool_flops(graph, node, node->in[0]);

@@ -196,6 +196,11 @@ static derive_rule *const rules[OP_COUNT] = {
 	[OP_REDUCE] = derive_reduce,
 	[OP_FOURIER] = derive_fourier,
 	[OP_SPHERICAL_HARMONICS] = derive_spherical_harmonics,
+	[OP_HASH_GRID] = derive_hash_grid,
+	[OP_STENCIL] = derive_stencil,
+	[OP_RENDER] = derive_render,
+	[OP_EIKONAL] = derive_eikonal,
+	[OP_CURVATURE] = derive_curvature,
 };
 
 static bool input_needs(const struct derivation *d, const struct node *node)

@@ -46,6 +46,7 @@ derive_rule derive_difference, derive_batch_norm, derive_max_pool, derive_averag
 	derive_subsample, derive_slice, derive_dropout, derive_scale, derive_cross_entropy;
 /* derive_field.c */
 derive_rule derive_weight_norm, derive_gather, derive_repeat, derive_normalise, derive_reduce, derive_fourier,
-	derive_spherical_harmonics;
+	derive_spherical_harmonics, derive_hash_grid, derive_stencil, derive_render, derive_eikonal,
+	derive_curvature;
 
 #endif

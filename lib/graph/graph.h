@@ -196,6 +196,9 @@ struct step_scalars {
 	int64_t step; /* 1 for the first update (bias correction) */
 	uint64_t seed;
 	int64_t micro; /* number of the micro-batch in its step, over all ranks */
+	int active_levels; /* of hash grids; 0: all */
+	double epsilon;    /* of stencils */
+	double anneal;     /* of rendering: 0 at the start of a training, 1 from its end on */
 };
 /* For the runs that follow; copied. */
 void program_set_scalars(struct program *program, const struct step_scalars *scalars);

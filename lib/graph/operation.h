@@ -65,6 +65,27 @@
  * FOURIER_BACKWARD      x, dy                                  -> dx
  * SPHERICAL_HARMONICS   x                                      -> y
  * SPHERICAL_HARMONICS_BACKWARD x, dy                           -> dx
+ * HASH_GRID             x, table                               -> y
+ * HASH_GRID_BACKWARD    x, table, dy                           -> dx?, dtable?
+ * STENCIL               f, taps                                -> gradient, trace     (both have gradients)
+ * STENCIL_BACKWARD      dgradient?, dtrace?                    -> df?, dtaps?
+ * RENDER                sdf, gradient, colour, slope, density?, background colour?, distance, rays, background distance?
+ *                                                              -> colour [R,3], weights
+ * RENDER_BACKWARD       the same, dcolour                      -> dsdf?, dgradient?, dcolour?, dslope?, ddensity?,
+ *                                                                 dbackground colour?
+ * EIKONAL               gradient, rays                         -> loss [1]
+ * EIKONAL_BACKWARD      gradient, rays, dloss?                 -> dgradient
+ * CURVATURE             trace, rays                            -> loss [1]
+ * CURVATURE_BACKWARD    trace, rays, dloss?                    -> dtrace
+ * STENCIL_POINTS        x                                      -> y
+ * NOISE                                                        -> y
+ * RAY_SAMPLES           rays, noise?                           -> distance
+ * RAY_POINTS            rays, distance                         -> y
+ * INVERSE_SPHERE        x                                      -> y
+ * RAY_WEIGHTS           distance, sdf                          -> w [R,N-1]
+ * INVERSE_CDF           distance, w                            -> y [R,count]
+ * MERGE                 a, b, value a?, value b?               -> y [R,N+M], value?
+ * RESIZE                x                                      -> y
  * CROSS_ENTROPY         logits, class (int32)                  -> loss [1], lse [N], losses [N], rank [N] (int32)
  * CROSS_ENTROPY_BACKWARD logits, class, lse, dloss?            -> dlogits
  *
@@ -84,6 +105,7 @@
 #ifndef NIGHTSHIFT_GRAPH_OPERATION_H
 #define NIGHTSHIFT_GRAPH_OPERATION_H
 
+#include "graph/field.h"
 #include "graph/graph.h"
 
 enum operation {
@@ -96,6 +118,9 @@ enum operation {
 	OP_SLICE, OP_SLICE_BACKWARD, OP_DROPOUT, OP_SCALE, OP_FILL, OP_CROSS_ENTROPY, OP_CROSS_ENTROPY_BACKWARD,
 	OP_WEIGHT_NORM, OP_WEIGHT_NORM_BACKWARD, OP_GATHER, OP_GATHER_BACKWARD, OP_REPEAT, OP_NORMALISE, OP_NORMALISE_BACKWARD,
 	OP_REDUCE, OP_REDUCE_BACKWARD, OP_FOURIER, OP_FOURIER_BACKWARD, OP_SPHERICAL_HARMONICS, OP_SPHERICAL_HARMONICS_BACKWARD,
+	OP_HASH_GRID, OP_HASH_GRID_BACKWARD, OP_STENCIL, OP_STENCIL_BACKWARD, OP_RENDER, OP_RENDER_BACKWARD, OP_EIKONAL,
+	OP_EIKONAL_BACKWARD, OP_CURVATURE, OP_CURVATURE_BACKWARD, OP_STENCIL_POINTS, OP_NOISE, OP_RAY_SAMPLES, OP_RAY_POINTS,
+	OP_INVERSE_SPHERE, OP_RAY_WEIGHTS, OP_INVERSE_CDF, OP_MERGE, OP_RESIZE,
 	OP_COUNT
 };
 const char *operation_name(enum operation operation);
@@ -153,6 +178,13 @@ struct node {
 		double factor;    /* SCALE, REDUCE */
 		int levels;       /* FOURIER */
 		int degree;       /* SPHERICAL_HARMONICS */
+		struct hash_grid grid;
+		int taps;         /* STENCIL */
+		bool white;       /* RENDER */
+		bool normal;      /* NOISE, else uniform */
+		bool background;  /* RAY_SAMPLES behind far */
+		double slope;     /* RAY_WEIGHTS */
+		enum resize resize;
 		double value;     /* FILL */
 		double smoothing; /* CROSS_ENTROPY */
 	};

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "graph/hash_grid.h"
 #include "graph/internal.h"
 
 size_t align_up(size_t bytes)
@@ -301,6 +302,9 @@ static void fill_initial(const struct parameter *parameter, uint64_t seed, float
 		for (size_t i = 0; i < parameter->count; i++)
 			file[i] = (float)(2 * random_uniform(random, 0, 0, (uint32_t)i) - 1);
 		break;
+	case INITIAL_HASH_GRID:
+		hash_grid_initialise(1337 + seed, file, parameter->count);
+		return;
 	case INITIAL_ONE:
 	case INITIAL_ZERO:
 		for (size_t i = 0; i < parameter->count; i++)

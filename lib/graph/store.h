@@ -13,7 +13,10 @@
 
 struct store;
 
-enum store_initial { INITIAL_ZERO, INITIAL_ONE, INITIAL_UNIFORM /* +-scale */, INITIAL_NORMAL /* scale = std */ };
+enum store_initial {
+	INITIAL_ZERO, INITIAL_ONE, INITIAL_UNIFORM /* +-scale */, INITIAL_NORMAL /* scale = std */,
+	INITIAL_HASH_GRID /* tiny-cuda-nn's own numbers, its own seed plus ours */
+};
 enum store_layout { LAYOUT_PLAIN, LAYOUT_CONVOLUTION /* memory [taps...,in,out] */, LAYOUT_LINEAR /* memory [in,out] */ };
 enum store_slot { SLOT_VALUE, SLOT_GRADIENT, SLOT_MOMENT1, SLOT_MOMENT2, SLOT_AVERAGE /* of the values */ };
 #define STORE_SLOTS 5

@@ -21,6 +21,15 @@ reference_body reference_weight_norm, reference_weight_norm_backward, reference_
 	reference_reduce, reference_reduce_backward, reference_fourier, reference_fourier_backward,
 	reference_spherical_harmonics, reference_spherical_harmonics_backward;
 
+/* reference_surface.c */
+reference_body reference_hash_grid, reference_hash_grid_backward, reference_stencil_points, reference_stencil,
+	reference_stencil_backward, reference_eikonal, reference_eikonal_backward, reference_curvature,
+	reference_curvature_backward, reference_render, reference_render_backward;
+
+/* reference_rays.c */
+reference_body reference_noise, reference_ray_samples, reference_ray_points, reference_inverse_sphere,
+	reference_ray_weights, reference_inverse_cdf, reference_merge, reference_resize;
+
 /* Last dimension, and the elements in front of it. */
 static inline int64_t reference_channels(const struct tensor *tensor)
 {

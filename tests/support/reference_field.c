@@ -1,6 +1,7 @@
 /* Formulas in double: encodings and what networks of fields are made of. */
 #include <math.h>
 #include <stdlib.h>
+#include "graph/hash_grid.h"
 #include "reference_bodies.h"
 
 /* ---- weight norm ---- */

@@ -10,7 +10,7 @@
 #define SIZES 12
 #define SHAPES 10
 #define RESULTS 64
-#define INPUTS 8
+#define INPUTS 12
 
 /* One graph of a row on one device. */
 struct bench {
@@ -36,7 +36,7 @@ struct table {
 	const struct row *rows;
 	size_t count;
 };
-extern const struct table network_rows, vision_rows, field_rows;
+extern const struct table network_rows, vision_rows, field_rows, ray_rows;
 
 /* The float input of that name; made when it is new. A variable has a gradient, an image four dimensions. */
 int row_input(struct bench *bench, const char *name, int dims, const int64_t *dim);
