@@ -6,7 +6,8 @@
  *	NIGHTSHIFT_FAULT        KIND:N:WHAT[,KIND:N:WHAT ...]   KIND: open write fsync rename unlink link close mkdir;
  *	                        N counts from 1; "N+" means this call and all later ones; WHAT: an errno name (EACCES EDQUOT
  *	                        EEXIST EINTR EIO EMFILE ENOENT ENOSPC EPERM EROFS ESTALE), "short" (a write takes half of
- *	                        its bytes), "torn" (a write takes half, then SIGKILL) or "KILL" (SIGKILL before the call)
+ *	                        its bytes), "torn" (a write takes half, then SIGKILL), "slow" (three seconds late) or "KILL"
+ *	                        (SIGKILL before the call)
  *	NIGHTSHIFT_FAULT_PATH   only calls on paths that match this pattern count; descriptors by the path they were opened
  *	                        with, renames and links by either name
  *	NIGHTSHIFT_FAULT_COUNT  a file that gets "KIND COUNT" lines at exit: run once without a fault to learn the range of N
@@ -36,7 +37,7 @@ enum kind { OPEN, WRITE, FSYNC, RENAME, UNLINK, LINK, CLOSE, MKDIR, KINDS };
 static const char *const kind_names[KINDS] = {
 	"open", "write", "fsync", "rename", "unlink", "link", "close", "mkdir"};
 
-enum { FAULTS = 16, DESCRIPTORS = 1024, KILL_NOW = -1, SHORT_WRITE = -2, TORN_WRITE = -3 };
+enum { FAULTS = 16, DESCRIPTORS = 1024, KILL_NOW = -1, SHORT_WRITE = -2, TORN_WRITE = -3, SLOW = -4 };
 
 static struct fault {
 	enum kind kind;
@@ -56,7 +57,7 @@ static const struct {
 	int what;
 } words[] = {{"EACCES", EACCES}, {"EDQUOT", EDQUOT}, {"EEXIST", EEXIST}, {"EINTR", EINTR}, {"EIO", EIO},
 	{"EMFILE", EMFILE}, {"ENOENT", ENOENT}, {"ENOSPC", ENOSPC}, {"EPERM", EPERM}, {"EROFS", EROFS},
-	{"ESTALE", ESTALE}, {"KILL", KILL_NOW}, {"short", SHORT_WRITE}, {"torn", TORN_WRITE}};
+	{"ESTALE", ESTALE}, {"KILL", KILL_NOW}, {"short", SHORT_WRITE}, {"torn", TORN_WRITE}, {"slow", SLOW}};
 
 /* A test with a mistyped fault would pass for the wrong reason. */
 static void refuse(const char *text)
@@ -135,6 +136,10 @@ static int count_call(enum kind kind, bool counts)
 	pthread_mutex_unlock(&lock);
 	if (what == KILL_NOW)
 		raise(SIGKILL);
+	if (what == SLOW) {
+		sleep(3);
+		what = 0;
+	}
 	if (what > 0)
 		errno = what;
 	return what;
