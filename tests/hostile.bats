@@ -199,3 +199,27 @@ run/.user.partial" ]
 	[ -z "$(find run -name '*.partial')" ]
 	run_tool 0 train-step-loop run
 }
+
+@test "parts of a run that cannot be looked at are not taken for missing" {
+	tiny_run run train.steps=2
+	train-step-loop run
+	mkconfig run train.steps=4
+	cp -R run before
+	# Links into storage that is not mounted, links that go in circles.
+	for part in checkpoints platform.cfg shifts shifts.tsv done log/step.tsv; do
+		for goal in /no/such/place "${part##*/}"; do
+			rm -rf run
+			cp -R before run
+			rm -rf "run/$part"
+			ln -s "$goal" "run/$part"
+			status=0
+			train-step-loop run 2>said || status=$?
+			echo "$part -> $goal: $status: $(cat said)"
+			[[ $status =~ ^(65|66|73|74)$ ]]
+			grep -q "run/$part" said
+			for other in checkpoints platform.cfg log/epoch.tsv log/step.tsv; do
+				[ "$other" = "$part" ] || same_files run before "$other"
+			done
+		done
+	done
+}

@@ -123,7 +123,7 @@ int file_read_regular(const char *path, size_t limit, char **data, size_t *bytes
 bool file_exists(const char *path)
 {
 	struct stat information;
-	return !stat(path, &information);
+	return !lstat(path, &information) || (errno != ENOENT && errno != ENOTDIR);
 }
 
 bool file_is_directory(const char *path)

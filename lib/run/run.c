@@ -16,17 +16,27 @@
 
 enum { SMALL_LIMIT = 1 << 20 };
 
+/* `given`: as the user wrote it. */
+static int check_directory(const char *path, const char *given)
+{
+	uint64_t bytes;
+	if (file_is_directory(path))
+		return STATUS_OK;
+	int status = file_size(path, &bytes);
+	if (status && status != STATUS_NO_INPUT)
+		return status;
+	return error_set(
+		STATUS_NO_INPUT, "%s: no such run directory; make one with: mkconfig %s PRESET", path, given);
+}
+
 int run_open(const char *path, struct run *run)
 {
 	*run = (struct run){0};
 	char *file = NULL;
-	int status = STATUS_OK;
 	run->path = path_absolute(path);
 	if (!run->path)
 		return error_status();
-	if (!file_is_directory(run->path))
-		status = error_set(STATUS_NO_INPUT,
-			"%s: no such run directory; make one with: mkconfig %s PRESET", run->path, path);
+	int status = check_directory(run->path, path);
 	if (!status && !(file = run_path(run, "config.cfg")))
 		status = error_status();
 	if (!status && !file_exists(file))
