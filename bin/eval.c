@@ -67,6 +67,8 @@ static int check_directories(const struct settings *settings)
 		return error_set(STATUS_USAGE, "%s: with --task no RUN is named", settings->operands[0]);
 	if (settings->step || settings->no_predict)
 		return error_set(STATUS_USAGE, "--step and --no-predict go with a RUN, not with --task");
+	if (settings->scale < 0)
+		return error_set(STATUS_USAGE, "--scale %g: wants a number above 0", settings->scale);
 	if (depth_align_find(settings->align) < 0)
 		return error_set(
 			STATUS_USAGE, "--align %s: least-squares, disparity or none", settings->align);

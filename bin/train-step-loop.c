@@ -106,6 +106,7 @@ static int parse(int argc, char **argv, struct settings *settings, const char **
 	if (!operands)
 		return error_set(STATUS_FAILURE, "out of memory");
 	settings->notice = 60;
+	settings->exit_after = -1;
 	settings->profile = NO_PROFILE;
 	status = options_parse(&program, argc, argv, operands, &count, done);
 	*path = operands[0];

@@ -12,6 +12,10 @@ setup() {
 		run_tool 64 "${program%.c}" ""
 		one_error 'word 1 of the command line is empty'
 	done
+	run_tool 64 predict --step "" run
+	one_error '--step: its value is empty'
+	run_tool 64 train-step-loop --until= run
+	one_error '--until: its value is empty'
 	[ ! -e config.cfg ]
 }
 
@@ -222,4 +226,12 @@ run/.user.partial" ]
 			done
 		done
 	done
+}
+
+@test "no time left is no time left, not a time without limit" {
+	tiny_run run
+	run_tool 75 train-step-loop --exit-after 0 run
+	[ ! -e run/done ]
+	run_tool 64 "$ROOT/bin/eval" --task depth --layout plain --truth DIR --constant --scale=-5
+	one_error '--scale -5: wants a number above 0'
 }

@@ -62,7 +62,7 @@ static void start(double exit_after, double until, double notice, const char *jo
 
 static bool estimate_of_saves(void)
 {
-	start(0, 0, 60, "-");
+	start(-1, 0, 60, "-");
 	bool none = leave_save_estimate(&leave, 1000) == 0;
 	leave.probe = 100;
 	bool probed = leave_save_estimate(&leave, 1000) == 10;
@@ -78,7 +78,7 @@ static bool estimate_of_saves(void)
 static bool probe_measures(void)
 {
 	struct names names = {0};
-	start(0, 0, 60, "-");
+	start(-1, 0, 60, "-");
 	bool good = !leave_probe(&leave, directory) && leave.probe > 1e5 &&
 		    leave_save_estimate(&leave, 1 << 20) > 0 && !file_list(directory, &names);
 	for (size_t i = 0; i < names.count; i++)
@@ -104,20 +104,20 @@ static bool clock_rules(void)
 static bool earliest_end_rules(void)
 {
 	squeue_says(5000);
-	start(0, 0, 60, "12");
+	start(-1, 0, 60, "12");
 	bool good = near(leave_left(&leave), 5000);
 	start(3000, clock_wall() + 2000, 60, "12");
 	good = good && near(leave_left(&leave), 2000);
 	start(3000, clock_wall() + 9000, 60, "12");
 	good = good && near(leave_left(&leave), 3000 - clock_seconds());
-	start(0, clock_wall() - 10, 60, "12");
+	start(-1, clock_wall() - 10, 60, "12");
 	return good && leave_now(&leave, 0) == LEAVE_CLOCK;
 }
 
 static bool unknown_end(void)
 {
 	stand_in("squeue", "exit 1");
-	start(0, 0, 30, "12");
+	start(-1, 0, 30, "12");
 	bool good = isinf(leave_left(&leave)) && leave_now(&leave, 0) == LEAVE_STAY;
 	leave_saved(&leave, 1000, 10);
 	raise(SIGUSR2);
@@ -128,7 +128,7 @@ static bool unknown_end(void)
 static bool notice_with_known_end(void)
 {
 	squeue_says(500);
-	start(0, 0, 30, "12");
+	start(-1, 0, 30, "12");
 	leave_saved(&leave, 1000, 10);
 	raise(SIGUSR2);
 	return leave_now(&leave, 1000) == LEAVE_NOTICE && leave_can_save(&leave, 30000) &&
@@ -139,7 +139,7 @@ static bool notice_with_known_end(void)
 static bool term(void)
 {
 	squeue_says(5000);
-	start(0, 0, 60, "12");
+	start(-1, 0, 60, "12");
 	leave_saved(&leave, 1000, 10);
 	raise(SIGTERM);
 	return near(leave.kill_wait, 35) && leave_now(&leave, 0) == LEAVE_NOTICE &&
@@ -149,7 +149,7 @@ static bool term(void)
 static bool term_with_grace(void)
 {
 	squeue_says(5000);
-	start(0, 0, 60, "12");
+	start(-1, 0, 60, "12");
 	leave_saved(&leave, 1000, 10);
 	raise(SIGTERM);
 	squeue_says(120);
@@ -160,7 +160,7 @@ static bool term_with_grace(void)
 static bool term_without_answer(void)
 {
 	squeue_says(5000);
-	start(0, 0, 60, "12");
+	start(-1, 0, 60, "12");
 	leave_saved(&leave, 1000, 10);
 	stand_in("squeue", "exec sleep 60");
 	double before = clock_seconds();
@@ -177,7 +177,7 @@ static bool kill_wait(const char *shown, double expected)
 	text_format(&line, "printf 'A = 1\\n%s\\nZ = 2\\n'", shown);
 	stand_in("scontrol", line.data);
 	text_release(&line);
-	start(0, 0, 60, "12");
+	start(-1, 0, 60, "12");
 	return leave.kill_wait == expected;
 }
 

@@ -113,6 +113,9 @@ static int set_value(const struct option_row *row, const char *value)
 		*(bool *)row->value = true;
 		return STATUS_OK;
 	case OPTION_TEXT:
+		if (!*value)
+			return error_set(STATUS_USAGE, "--%s: its value is empty; is a variable of the script not set?",
+				row->name);
 		*(const char **)row->value = value;
 		return STATUS_OK;
 	case OPTION_INTEGER:

@@ -98,7 +98,7 @@ static void ask(struct leave *leave)
 static void combine(struct leave *leave)
 {
 	leave->end = leave->slurm_end;
-	if (leave->options.exit_after > 0)
+	if (leave->options.exit_after >= 0)
 		leave->end = fmin(leave->end, leave->options.exit_after);
 	if (leave->options.until > 0)
 		leave->end = fmin(leave->end, clock_seconds() + leave->options.until - clock_wall());

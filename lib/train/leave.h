@@ -14,7 +14,7 @@
 #define LEAVE_RATES 3   /* saves remembered */
 
 struct leave_options {
-	double exit_after; /* seconds from program start; 0: none */
+	double exit_after; /* seconds from program start; negative: none */
 	double until;      /* wall time; 0: none */
 	double notice;     /* seconds left after USR2 when the end time is unknown */
 	const char *job;   /* SLURM job (or array element) to ask for; "-" or NULL: none */
