@@ -117,6 +117,13 @@ struct node *graph_last_node(struct graph *graph)
 	return &graph->nodes[graph->node_count - 1];
 }
 
+int graph_parameter(struct graph *graph, const char *name, int dims, const int64_t *dim,
+	enum store_initial initial, double scale)
+{
+	return graph->status ? -1
+			     : graph_add_parameter(graph, name, "", dims, dim, LAYOUT_PLAIN, initial, scale);
+}
+
 /* ---- products ---- */
 
 static int64_t convolved(const struct graph *graph, int x, int axis, const struct convolution *c)

@@ -66,6 +66,10 @@ void graph_pop(struct graph *graph);
 /* Records an error of the builder itself (bad sizes): kept as the graph's message, returns -1. */
 int graph_fail(struct graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* A parameter that is no layer's, as it is in files. */
+int graph_parameter(struct graph *graph, const char *name, int dims, const int64_t *dim, enum store_initial initial,
+	double scale);
+
 /* ---- differentiable operations; NAME is relative to the prefix ---- */
 /* Convolution of x [N,H,W,C] or [N,D,H,W,C]; parameters NAME.weight [out,in/groups,(kd,)kh,kw] and NAME.bias [out]. Sizes
  * are by axis, in x's order (of [N,H,W,C] the third is not used); groups 0 reads as 1, strides 0 as 1. */
