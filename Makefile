@@ -26,10 +26,10 @@ PROGRAM_PREFIX =
 FUZZ_SECONDS = 60
 
 CPPFLAGS_AUTO = -Ilib -Itests -D_GNU_SOURCE -DNIGHTSHIFT_VERSION='"$(VERSION)"'
-CFLAGS_AUTO = -std=c11 -O2 -g -fno-math-errno -fno-trapping-math -ffp-contract=off -fopenmp -pthread \
+CFLAGS_AUTO = -std=c11 -O2 -g -fno-math-errno -fno-trapping-math -ffp-contract=off -fopenmp-simd -pthread \
 	-Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers -Werror \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
-LDFLAGS_AUTO = -fopenmp -pthread $(if $(SAN),-fsanitize=$(SAN))
+LDFLAGS_AUTO = -pthread $(if $(SAN),-fsanitize=$(SAN))
 LDLIBS = -lconfig -lpng -ljpeg -larchive -ljansson -lnettle -lz -lm -ldl
 
 LIB_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*/*.c))
@@ -130,7 +130,7 @@ bench: all
 build-fuzz/libfuzzer: $(FUZZ_SOURCES) $(wildcard lib/*/*.h tests/parsers/*.h) Makefile
 	@$(SUBMAKE) CC=clang BUILD=build-fuzz SAN=fuzzer-no-link,address,undefined \
 		CFLAGS="-O1 -Wno-pass-failed" $(FUZZ_SOURCES:%.c=build-fuzz/%.o)
-	$(call run,link) clang -fopenmp -pthread -fsanitize=fuzzer,address,undefined $(FUZZ_SOURCES:%.c=build-fuzz/%.o) $(LDLIBS) -o $@
+	$(call run,link) clang -pthread -fsanitize=fuzzer,address,undefined $(FUZZ_SOURCES:%.c=build-fuzz/%.o) $(LDLIBS) -o $@
 fuzz: build-fuzz/libfuzzer
 	@for corpus in tests/corpus/*/; do parser=$$(basename $$corpus); mkdir -p build-fuzz/corpus/$$parser; \
 		NIGHTSHIFT_PARSER=$$parser build-fuzz/libfuzzer -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=10 \

@@ -1,5 +1,5 @@
 /*
- * Threads: a pool that runs numbered jobs, for files and decoding (the CPU back end uses OpenMP instead).
+ * Threads: a pool that runs numbered jobs, for files and decoding (the CPU back end has its own, cpu/team.h).
  * All threads keep USR2 and TERM blocked.
  */
 #ifndef NIGHTSHIFT_BASE_THREADS_H
