@@ -114,8 +114,8 @@ static int set_value(const struct option_row *row, const char *value)
 		return STATUS_OK;
 	case OPTION_TEXT:
 		if (!*value)
-			return error_set(STATUS_USAGE, "--%s: its value is empty; is a variable of the script not set?",
-				row->name);
+			return error_set(STATUS_USAGE,
+				"--%s: its value is empty; is a variable of the script not set?", row->name);
 		*(const char **)row->value = value;
 		return STATUS_OK;
 	case OPTION_INTEGER:
