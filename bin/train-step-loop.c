@@ -200,6 +200,8 @@ static int initial_weights(struct work *work, struct store *store)
 		if (!status)
 			snprintf(work->init, sizeof(work->init), "%s %.1000s", from.digest, from.path);
 		checkpoint_release(&from);
+		if (status)
+			error_prefix("init.weights");
 	}
 	status = agree(work, status);
 	return status || !path[0] ? status : weights_broadcast(store, work->comm);
@@ -236,17 +238,61 @@ static int open_training(struct work *work)
 			  : error_status();
 }
 
+/* The evaluation at the end of the run should not be what finds out. */
+static int count_test_files(struct work *work)
+{
+	struct task_training *training = &work->training;
+	int status = 0;
+
+	for (size_t i = 0; i < config_groups(work->run.config, "data.test") && is_first(work) && !status;
+		i++) {
+		size_t missing;
+		char *first;
+
+		status = work->kind->group_check(&work->run, "data.test", i, &missing, &first);
+		training->missing += missing;
+		if (!training->first_missing)
+			training->first_missing = first;
+		else
+			free(first);
+	}
+	return status;
+}
+
+/* Whether init.weights fits the network; a run that has a checkpoint needs it no more. */
+static int check_initial_weights(struct work *work)
+{
+	const char *path = config_text(work->run.config, "init.weights");
+	struct checkpoint from = {0};
+	char digest[16];
+	int64_t step;
+	int status;
+
+	if (!path[0] || !is_first(work) || !checkpoint_newest(&work->run, "", &step, digest))
+		return 0;
+	status = checkpoint_open_path(path, &from);
+	if (!status)
+		status = weights_check(program_store(work->training.loop.program), &from,
+			config_text(work->run.config, "init.ignore"));
+	checkpoint_release(&from);
+	return status ? error_prefix("init.weights") : 0;
+}
+
 static int dry_run(struct work *work)
 {
 	struct text rows = {0};
 	int verdict = 0, status = open_training(work);
 
 	if (!status)
+		status = count_test_files(work);
+	if (!status)
 		status = resources_describe(&work->run, &work->platform, &work->training, &rows, &verdict);
 	if (!status && is_first(work))
 		fputs(rows.data, stdout);
 	text_release(&rows);
-	return status ? status : verdict;
+	if (!status)
+		status = verdict;
+	return status ? status : check_initial_weights(work);
 }
 
 static int dump_graph(struct work *work)

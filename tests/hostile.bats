@@ -235,3 +235,23 @@ run/.user.partial" ]
 	run_tool 64 "$ROOT/bin/eval" --task depth --layout plain --truth DIR --constant --scale=-5
 	one_error '--scale -5: wants a number above 0'
 }
+
+@test "--dry-run looks at the initial weights and at what will be evaluated, too" {
+	tiny_run run init.weights=nowhere
+	run_tool 66 train-step-loop --dry-run run
+	one_error "init.weights: $PWD/nowhere: No such file"
+	tiny_run first train.steps=1
+	train-step-loop first
+	mkconfig wider depth-tiny data.train.rooms.path=DIR init.weights=first model.widths=24,32 model.heads=1,2
+	run_tool 65 train-step-loop --dry-run wider
+	one_error 'init.weights: .*first/checkpoints/step-00000001: tensor .* has another shape'
+	mkconfig tested depth-tiny data.train.rooms.path=DIR data.test.other.path=nowhere
+	run_tool 66 train-step-loop --dry-run tested
+	one_error "dataset other: $PWD/nowhere: no such directory"
+	make-scenes depth -n 2 --seed 2 --size 32x48 nowhere
+	printf 'rgb/00000.png depth/00000.png\nrgb/00007.png depth/00007.png\n' >list
+	mkconfig tested data.test.other.list=list
+	run_tool 66 train-step-loop --dry-run tested
+	one_error "2 data files are missing, the first is $PWD/nowhere/rgb/00007.png"
+	grep -q $'^missing_files\t2' <<<"$output"
+}

@@ -6,6 +6,7 @@ const struct task_kind depth_kind = {
 	.training_prepare = depth_training_prepare,
 	.training_start = depth_training_start,
 	.training_close = depth_training_close,
+	.group_check = depth_group_check,
 	.predictor_open = depth_predictor_open,
 	.predictor_prepare = depth_predictor_prepare,
 	.predictor_set = depth_predictor_set,

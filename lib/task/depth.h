@@ -13,6 +13,7 @@ int depth_training_prepare(struct task_training *training);
 int depth_training_start(struct task_training *training, int64_t first);
 void depth_training_close(struct task_training *training);
 
+int depth_group_check(const struct run *run, const char *list, size_t group, size_t *missing, char **first);
 int depth_predictor_open(const struct run *run, struct device *device, const struct task_group *groups,
 	size_t count, struct task_predictor *predictor);
 int depth_predictor_prepare(struct task_predictor *predictor);

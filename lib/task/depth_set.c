@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "run/stage.h"
+#include "task/depth.h"
 #include "task/depth_set.h"
 
 /* The staged copy of the group on this host, held from now on; else the configured path. */
@@ -84,6 +85,26 @@ int depth_set_open(struct depth_set *set, const struct run *run, const char *lis
 		if (status)
 			error_prefix("dataset %s", set->name);
 	}
+	return status;
+}
+
+int depth_group_check(const struct run *run, const char *list, size_t group, size_t *missing, char **first)
+{
+	struct depth_options options;
+	struct depth_dataset *data = NULL;
+	char *path;
+	int status = depth_set_options(run, list, group, &options, &path);
+
+	*missing = 0;
+	*first = NULL;
+	if (!status)
+		status = depth_open(&options, &data);
+	if (!status)
+		status = depth_check_stems(data);
+	if (!status)
+		status = depth_missing(data, missing, first);
+	depth_close(data);
+	free(path);
 	return status;
 }
 

@@ -39,6 +39,11 @@ struct task_kind {
 	int (*training_start)(struct task_training *training, int64_t first);
 	void (*training_close)(struct task_training *training);
 
+	/* Whether group `group` of `list` can be predicted and scored, as far as names tell: how many of its files are missing, and the
+	 * first one's name (owned by the caller, or NULL). */
+	int (*group_check)(
+		const struct run *run, const char *list, size_t group, size_t *missing, char **first);
+
 	/* One set for each of the groups (task_groups()). */
 	int (*predictor_open)(const struct run *run, struct device *device, const struct task_group *groups,
 		size_t count, struct task_predictor *predictor);

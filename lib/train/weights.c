@@ -140,7 +140,7 @@ static int left_over(const struct store *store, const struct checkpoint *checkpo
 	return 0;
 }
 
-int weights_load(struct store *store, const struct checkpoint *checkpoint, const char *ignore)
+int weights_check(const struct store *store, const struct checkpoint *checkpoint, const char *ignore)
 {
 	int status = left_over(store, checkpoint, ignore);
 
@@ -148,11 +148,23 @@ int weights_load(struct store *store, const struct checkpoint *checkpoint, const
 		const struct parameter *parameter = store_parameter(store, i);
 		const struct safetensor *tensor = checkpoint_model(checkpoint, parameter->name);
 
-		if (tensor && same_shape(tensor, parameter))
-			status = import(store, i, SLOT_VALUE, tensor);
-		else if (!text_match(ignore, parameter->name))
+		if ((!tensor || !same_shape(tensor, parameter)) && !text_match(ignore, parameter->name))
 			status = error_set(STATUS_DATA, "%s: tensor %s %s", checkpoint->path, parameter->name,
 				tensor ? "has another shape than in this network" : "is missing");
+	}
+	return status;
+}
+
+int weights_load(struct store *store, const struct checkpoint *checkpoint, const char *ignore)
+{
+	int status = weights_check(store, checkpoint, ignore);
+
+	for (size_t i = 0; i < store_count(store) && !status; i++) {
+		const struct parameter *parameter = store_parameter(store, i);
+		const struct safetensor *tensor = checkpoint_model(checkpoint, parameter->name);
+
+		if (tensor && same_shape(tensor, parameter))
+			status = import(store, i, SLOT_VALUE, tensor);
 	}
 	return status;
 }

@@ -25,6 +25,8 @@ void weights_release(struct weights *weights);
 /* Loads every parameter from a checkpoint; names matching `ignore` (a shell pattern, or "") may be missing or of another shape.
  * STATUS_DATA names the first that is missing, has another shape, or is left over. */
 int weights_load(struct store *store, const struct checkpoint *checkpoint, const char *ignore);
+/* The same checks, loading nothing. */
+int weights_check(const struct store *store, const struct checkpoint *checkpoint, const char *ignore);
 /* Loads the optimizer's moments of a step-* checkpoint. */
 int weights_load_optimizer(struct store *store, const struct checkpoint *checkpoint);
 
