@@ -230,6 +230,7 @@ static const struct {
 	{"data: { train = ( { path = \"a\"; } ); }", "a group of data.train has no name"},
 	{"data: { train = ( { name = \"a b\"; } ); }", "a dataset's name has 1 to 64 of"},
 	{"data: { train = ( { name = \"\"; } ); }", "a dataset's name has 1 to 64 of"},
+	{"data: { train = ( { name = \"..\"; } ); }", "does not begin with a dot, not '..'"},
 	{"data: { train = ( { name = \"a\"; paht = \"b\"; } ); }",
 		"unknown field 'paht' of data.train.a; did you mean path?"},
 	{"data: { train = ( { name = \"a\"; path = { b = 1; }; } ); }",

@@ -255,3 +255,29 @@ run/.user.partial" ]
 	one_error "2 data files are missing, the first is $PWD/nowhere/rgb/00007.png"
 	grep -q $'^missing_files\t2' <<<"$output"
 }
+
+@test "several at once predict and score a run: each ends well, with the same numbers" {
+	tiny_run run train.steps=2
+	train-step-loop run
+	for round in 1 2 3; do
+		# What is there is stale: everybody wants to replace it.
+		mkdir -p run/predictions/rooms/rgb
+		printf 'step 1\ndigest 0\nsettings old\n' >run/predictions/rooms/INFO
+		touch run/predictions/rooms/rgb/0000{0,1,2,3,4,5,6,7,8,9}.npy
+		rm -f rows.*
+		for i in 1 2 3 4 5; do { "$ROOT/bin/eval" run >rows.$i 2>said.$i || echo "$i: $? $(cat said.$i)" >>failed; } & done
+		wait
+		cat failed 2>/dev/null && false
+		for i in 2 3 4 5; do cmp rows.1 rows.$i; done
+		[ "$(grep -c '^rooms' rows.1)" = 12 ]
+		[ -z "$(find run/predictions -name '.*')" ]
+	done
+}
+
+@test "a dataset is not named like a directory that is there already" {
+	tiny_run run train.steps=1
+	for name in . .. .hidden; do
+		run_tool 78 mkconfig run "data.test.$name.path=$PWD/DIR"
+		one_error "does not begin with a dot, not '$name'"
+	done
+}

@@ -165,13 +165,14 @@ char *path_temporary(const char *path, const char *suffix)
 /* The process that made a name of path_temporary() on this host; 0: none. Takes the name apart. */
 static int64_t maker(char *name)
 {
-	static const char suffix[] = ".partial";
+	static const char *const suffixes[] = {".partial", ".dead"};
 	char host[HOST_NAME_MAX + 2] = ".";
 	uint64_t counter;
 	int64_t process;
 	gethostname(host + 1, sizeof host - 1);
 	host[sizeof host - 1] = 0;
 	host[HOST_BYTES + 1] = 0;
+	const char *suffix = text_ends(name, suffixes[0]) ? suffixes[0] : suffixes[1];
 	if (name[0] != '.' || !text_ends(name, suffix))
 		return 0;
 	name[strlen(name) - strlen(suffix)] = 0;

@@ -39,7 +39,7 @@ void publish_tag(const char *tag);
 /* DIRECTORY/.BASE.[TAG.]HOST.PID.COUNTER.SUFFIX: no other process and no other call makes the same name. Owned by the caller. */
 char *path_temporary(const char *path, const char *suffix);
 /* Removes what publishing left in a directory (`deep`: and below it) when its process was killed: path_temporary()'s names with
- * the suffix "partial", of this host, last written over a minute ago, by a process that is no more. What cannot be read or
+ * the suffix "partial" or "dead", of this host, last written over a minute ago, by a process that is no more. What cannot be read or
  * removed stays. */
 void file_sweep(const char *directory, bool deep);
 int publish_open(struct publish *publish, const char *path);

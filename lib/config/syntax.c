@@ -28,7 +28,8 @@ void assignments_release(struct assignments *assignments)
 bool syntax_name_valid(const char *name)
 {
 	size_t length = strlen(name);
-	return length >= 1 && length <= 64 &&
+	/* It names directories: "." and ".." are others' already. */
+	return length >= 1 && length <= 64 && name[0] != '.' &&
 	       strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == length;
 }
 
@@ -150,7 +151,9 @@ static int add_data_group(
 {
 	if (!syntax_name_valid(name))
 		return source_fail(source, setting,
-			"a dataset's name has 1 to 64 of A-Z a-z 0-9 . _ -, not '%.80s'", name);
+			"a dataset's name has 1 to 64 of A-Z a-z 0-9 . _ - and does not begin with a dot, "
+			"not '%.80s'",
+			name);
 	if (!add_in_list(source, setting, list, name, NULL))
 		return error_status();
 	for (int i = 0; i < config_setting_length(setting); i++) {
@@ -365,8 +368,9 @@ static int split_data_key(struct assignment *item, const char *source)
 	item->group[dot - name] = 0;
 	if (!syntax_name_valid(item->group))
 		return error_set(STATUS_CONFIG,
-			"%s: a dataset's name has 1 to 64 of A-Z a-z 0-9 . _ -, not '%.80s'", source,
-			item->group);
+			"%s: a dataset's name has 1 to 64 of A-Z a-z 0-9 . _ - and does not begin with a "
+			"dot, not '%.80s'",
+			source, item->group);
 	return STATUS_OK;
 }
 

@@ -1,6 +1,8 @@
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/error.h"
 #include "base/files.h"
 #include "base/memory.h"
@@ -8,6 +10,8 @@
 #include "task/predictions.h"
 
 #define INFO_LIMIT 65536
+#define START_TRIES 10
+#define LOCK_SECONDS 60.0
 
 static int parse(char *data, const char *path, struct predictions_info *info)
 {
@@ -93,19 +97,62 @@ int predictions_fence(const struct predictions_output *output)
 		output->directory);
 }
 
+/* Puts a directory that holds INFO alone in place of what is there. *made false: another process was faster. */
+static int replace_directory(const char *directory, const struct predictions_info *info, bool *made)
+{
+	char *fresh = path_temporary(directory, "partial"), *dead = path_temporary(directory, "dead");
+	int status = fresh && dead ? file_make_directory(fresh) : STATUS_FAILURE;
+
+	if (!status)
+		status = write_info(fresh, info);
+	if (!status && rename(directory, dead) && errno != ENOENT)
+		status = error_errno(0, "cannot move %s away", directory);
+	*made = !status && !rename(fresh, directory);
+	if (!status && !*made && errno != EEXIST && errno != ENOTEMPTY)
+		status = error_errno(0, "%s: cannot be put in place", directory);
+	if (fresh && !*made)
+		file_remove_tree(fresh);
+	/* Its owner may still be writing into it; what stays is swept another time. */
+	if (dead && file_remove_tree(dead) && !status)
+		error_clear();
+	free(fresh);
+	free(dead);
+	return status;
+}
+
+/* Of several processes that find the same stale directory one replaces it, the others then find it replaced: INFO is locked
+ * meanwhile. Where there is no INFO nothing is lost. */
+static int start_once(
+	const char *directory, const char *path, const struct predictions_info *info, bool *still, bool *made)
+{
+	int lock = -1, status = file_lock(path, LOCK_SECONDS, &lock);
+
+	*still = !status && predictions_still(directory, info);
+	if (!status && !*still)
+		status = replace_directory(directory, info, made);
+	if (lock >= 0)
+		close(lock);
+	return status;
+}
+
 int predictions_start(
 	const char *directory, const struct predictions_info *info, struct predictions_output *output)
 {
-	int status;
+	char *parent = path_directory(directory), *path = path_join(directory, "INFO");
+	bool still = false;
+	int status = parent && path ? file_make_directories(parent) : STATUS_FAILURE;
 
 	*output = (struct predictions_output){.directory = directory, .info = info};
-	if (predictions_still(directory, info)) {
-		file_sweep(directory, true);
-		return 0;
-	}
-	output->fresh = true;
-	status = file_remove_tree(directory);
 	if (!status)
-		status = file_make_directories(directory);
-	return status ? status : write_info(directory, info);
+		file_sweep(parent, false);
+	for (int i = 0; i < START_TRIES && !status && !output->fresh && !still; i++)
+		status = start_once(directory, path, info, &still, &output->fresh);
+	if (still)
+		file_sweep(directory, true);
+	if (!status && !output->fresh && !still)
+		status = error_set(STATUS_UNAVAILABLE,
+			"%s: other processes write other predictions there; wait for their end", directory);
+	free(parent);
+	free(path);
+	return status;
 }

@@ -29,7 +29,7 @@ struct predictions_output {
 	bool fresh; /* the directory was emptied by this process: a file in it is a straggler's, and is replaced */
 };
 /* Makes the directory ready for predictions of `info`: what is there from the same weights and settings stays, anything else is
- * removed; INFO is published. */
+ * replaced in one step by a directory with INFO alone. */
 int predictions_start(
 	const char *directory, const struct predictions_info *info, struct predictions_output *output);
 /* Called before each sample is published. STATUS_FENCED: the directory is another's by now. */
