@@ -281,3 +281,12 @@ run/.user.partial" ]
 		one_error "does not begin with a dot, not '$name'"
 	done
 }
+
+@test "a job name that would break the files of a run is made a word" {
+	tiny_run run train.steps=1
+	NIGHTSHIFT_JOB=$'my job\n2' run_tool 0 train-step-loop run
+	grep -qx 'job my_job_2' run/done
+	grep -qx 'job my_job_2' run/shifts/1
+	mkconfig run train.steps=2
+	NIGHTSHIFT_JOB=' ' run_tool 0 train-step-loop run
+}

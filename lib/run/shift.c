@@ -41,6 +41,10 @@ void shift_identity(struct shift_identity *identity)
 		snprintf(identity->job, sizeof identity->job, "%s_%s", array, task);
 	else
 		snprintf(identity->job, sizeof identity->job, "%s", job && *job ? job : "-");
+	/* A word in files of lines and words, whatever the environment says. */
+	for (char *c = identity->job; *c; c++)
+		if ((unsigned char)*c <= ' ' || *c == 127)
+			*c = '_';
 	identity->restart = environment_integer(slurm ? "SLURM_RESTART_COUNT" : "NIGHTSHIFT_RESTART", 0);
 	gethostname(identity->host, sizeof identity->host - 1);
 }
