@@ -318,7 +318,7 @@ static double graph_error(struct graph *graph)
 	double worst = 0;
 
 	for (size_t i = 0; i < store_count(store); i++) {
-		if (store_data(store, i, SLOT_GRADIENT))
+		if (store_data(store, i, SLOT_GRADIENT) && !store_parameter(store, i)->statistic)
 			worst = fmax(worst, tensor_error(graph, store_data(store, i, SLOT_VALUE),
 						    store_data(store, i, SLOT_GRADIENT),
 						    store_parameter(store, i)->count));
@@ -363,6 +363,7 @@ static void test_random_gradients(void)
 /* ---- a step of a network ---- */
 
 struct step {
+	bool early; /* updates in the backward pass, and a budget; else clipping and micro-batches */
 	struct device *device;
 	struct program *program;
 	struct graph *train, *predict;
@@ -390,7 +391,8 @@ static int build_part(struct step *step, struct graph *graph, int64_t n, int64_t
 static int step_open(struct step *step)
 {
 	struct optimizer_rule rule = {
-		.kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .clip = 1};
+		.kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .clip = !step->early};
+	struct program_bytes bytes;
 
 	step->device = open_counted();
 	if (!step->device)
@@ -404,8 +406,14 @@ static int step_open(struct step *step)
 	step->mask = graph_input(step->train, "mask", TENSOR_F32, 3, (int64_t[]){2, 6, 5});
 	step->loss = graph_masked_mse(step->train, step->out, step->target, step->mask);
 	graph_backward(step->train, step->loss);
-	program_micros(step->program, 4);
-	return program_update_rule(step->program, &rule);
+	program_micros(step->program, step->early ? 1 : 4);
+	if (!step->early || program_update_rule(step->program, &rule))
+		return program_update_rule(step->program, &rule);
+	program_early_updates(step->program);
+	if (program_measure(step->program, &bytes))
+		return error_status();
+	program_memory(step->program, bytes.total - bytes.arena / 4);
+	return STATUS_OK;
 }
 
 static void step_close(struct step *step)
@@ -418,12 +426,14 @@ static int step_run(struct step *step, int64_t number)
 {
 	static float values[2 * 6 * 5 * 8], ones[2 * 6 * 5], times[2] = {3, 700};
 	struct step_scalars scalars = {.learning_rate = 1e-3, .step = number};
+	int micros = step->early ? 1 : 4;
 	double norm;
 	float loss;
 
+	program_set_scalars(step->program, &scalars);
 	for (size_t i = 0; i < sizeof(ones) / sizeof(*ones); i++)
 		ones[i] = 1;
-	for (int micro = 0; micro < 4; micro++) {
+	for (int micro = 0; micro < micros; micro++) {
 		for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
 			values[i] = (float)((i * 37 + (size_t)micro) % 11) / 11 - 0.5f;
 		if (graph_write(step->train, step->x, values) || graph_write(step->train, step->t, times) ||
@@ -431,7 +441,7 @@ static int step_run(struct step *step, int64_t number)
 			graph_write(step->train, step->target, values + 7) ||
 			graph_write(step->train, step->mask, ones) || graph_run(step->train) ||
 			graph_read(step->train, step->loss, &loss) ||
-			program_collect(step->program, micro, 4))
+			program_collect(step->program, micro, micros))
 			return error_status();
 	}
 	if (program_gradient_norm(step->program, &norm) || program_not_finite(step->program) ||
@@ -440,9 +450,9 @@ static int step_run(struct step *step, int64_t number)
 	return graph_run(step->predict);
 }
 
-static void test_bytes_and_calls(void)
+static void test_bytes_and_calls(bool early)
 {
-	struct step step = {0};
+	struct step step = {.early = early};
 	struct program_bytes before = {0}, after = {0};
 	long heap, calls;
 
@@ -457,8 +467,12 @@ static void test_bytes_and_calls(void)
 		(unsigned long long)before.total, (unsigned long long)device_bytes);
 	check(!program_measure(step.program, &after) && !memcmp(&before, &after, sizeof(after)),
 		"measuring afterwards gives the same");
-	check(before.state == 2 * before.gradients && before.accumulators == 2 * before.gradients,
-		"two moments, and two partial sums for four micro-batches");
+	if (early)
+		check(before.gradients == 0 && before.accumulators == 0 && before.state > 0,
+			"gradients are in the arena alone");
+	else
+		check(before.state == 2 * before.gradients && before.accumulators == 2 * before.gradients,
+			"two moments, and two partial sums for four micro-batches");
 	check(before.total == before.parameters + before.gradients + before.accumulators + before.state +
 				      before.inputs + before.arena + before.workspace,
 		"the kinds add up");
@@ -480,6 +494,7 @@ int main(void)
 {
 	test_random_graphs();
 	test_random_gradients();
-	test_bytes_and_calls();
+	test_bytes_and_calls(false);
+	test_bytes_and_calls(true);
 	return check_summary();
 }

@@ -36,6 +36,7 @@ void graph_free(struct graph *graph)
 {
 	struct device *device = graph->program->device;
 
+	graph_restore(graph); /* which owns the names */
 	for (size_t i = 0; i < graph->tensor_count; i++)
 		free(graph->tensors[i].name);
 	for (size_t i = 0; i < graph->node_count; i++)
@@ -81,6 +82,8 @@ int graph_fail(struct graph *graph, const char *format, ...)
 
 bool graph_usable(struct graph *graph, const int *tensors, int count)
 {
+	if (!graph->prepared)
+		graph_restore(graph);
 	if (graph->status)
 		return false;
 	for (int i = 0; i < count; i++) {
@@ -274,7 +277,7 @@ int graph_input(struct graph *graph, const char *name, enum tensor_type type, in
 {
 	int added;
 
-	if (graph->status)
+	if (!graph_usable(graph, NULL, 0))
 		return -1;
 	added = graph_add_tensor(graph, TENSOR_INPUT, dims, dim, name);
 	if (added >= 0) {
@@ -319,7 +322,10 @@ int graph_root(const struct graph *graph, int tensor)
 
 bool graph_in_arena(const struct graph *graph, int root)
 {
-	return graph->tensors[root].kind == TENSOR_ACTIVATION || graph->tensors[root].kind == TENSOR_GRADIENT;
+	enum tensor_kind kind = graph->tensors[root].kind;
+
+	return kind == TENSOR_ACTIVATION || kind == TENSOR_GRADIENT ||
+	       (kind == TENSOR_PARAMETER_GRADIENT && graph->program->early);
 }
 
 /* ---- nodes ---- */
@@ -328,7 +334,7 @@ struct node *graph_add_node(struct graph *graph, enum operation operation, const
 {
 	struct node *node;
 
-	if (graph->status)
+	if (!graph_usable(graph, NULL, 0))
 		return NULL;
 	if (memory_grow(&graph->nodes, &graph->node_capacity, graph->node_count + 1, sizeof(*graph->nodes))) {
 		keep_error(graph, error_status());
@@ -363,7 +369,8 @@ void *graph_address(const struct graph *graph, int tensor)
 	case TENSOR_PARAMETER:
 		return store_data(program->store, (size_t)root->parameter, SLOT_VALUE);
 	case TENSOR_PARAMETER_GRADIENT:
-		return store_data(program->store, (size_t)root->parameter, SLOT_GRADIENT);
+		return program->early ? (void *)(program->arena + root->offset)
+				      : store_data(program->store, (size_t)root->parameter, SLOT_GRADIENT);
 	default:
 		return program->arena + root->offset;
 	}

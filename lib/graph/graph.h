@@ -207,6 +207,16 @@ struct step_scalars {
 /* For the runs that follow; copied. */
 void program_set_scalars(struct program *program, const struct step_scalars *scalars);
 
+/* Before program_prepare(): parameters are updated during graph_run(), by the scalars set before it, as soon as their gradient is
+ * complete and nobody reads the old value any more; gradients live in the arena, as short as that. program_collect() and
+ * program_update() are called all the same and do nothing more. Not with clipping, more than one micro-batch, or ranks: then
+ * program_prepare() fails. Gradients cannot be read from the store. */
+void program_early_updates(struct program *program);
+/* Before program_prepare(): everything on the device should fit into so many bytes (0: no matter). Where it does not, results of
+ * the forward pass are computed again in the backward pass, the cheapest for their size first; where it cannot,
+ * program_prepare() and program_measure() fail with STATUS_CONFIG and say what is needed. The numbers stay the same. */
+void program_memory(struct program *program, uint64_t bytes);
+
 /* The largest number of micro-batches that program_collect() will be told; 1 unless set. Before program_prepare(). */
 void program_micros(struct program *program, int64_t micros);
 

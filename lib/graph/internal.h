@@ -22,6 +22,8 @@ struct graph {
 	struct node *nodes;
 	size_t node_count, node_capacity;
 	size_t forward_count; /* nodes before the backward pass; all of them when there is none */
+	struct node *built;   /* before graph_arrange(); NULL: `nodes` are as they were built */
+	size_t built_count, built_tensors;
 	int loss;             /* -1: none */
 	struct text prefix;
 	size_t mark[GRAPH_DEPTH];
@@ -45,6 +47,7 @@ struct entry {
 	struct parameter parameter;
 	size_t offset;         /* bytes, in the block of values */
 	size_t trained_offset; /* bytes, in the blocks of gradients and moments; frozen ones have none */
+	bool reached;          /* a training graph gives it a gradient */
 };
 
 struct store {
@@ -64,7 +67,10 @@ struct program {
 	size_t graph_count, graph_capacity;
 	struct optimizer_rule rule;
 	struct step_scalars scalars;
-	bool has_rule, prepared;
+	bool has_rule, prepared, early; /* parameters are updated while the backward pass runs */
+	double *squares;                /* by parameter, where they are: of its last gradient */
+	bool updated;                   /* a run has, since the last program_update() */
+	uint64_t memory;                /* budget; 0: none */
 	int64_t micros;
 	char *arena, *workspace;
 	struct program_bytes bytes;               /* what is allocated */
@@ -121,6 +127,8 @@ int graph_run_last(struct graph *graph);
 int program_finish_exchange(struct program *program);
 
 /* update.c */
+/* Updates parameter i by its gradient, which is kept nowhere else. */
+int program_update_early(struct program *program, size_t i, float *gradient);
 /* Adds the partial sums that wait to floats [first, first + count) of the block of gradients. */
 int program_add_waiting(struct program *program, size_t first, size_t count);
 
@@ -128,6 +136,16 @@ int program_add_waiting(struct program *program, size_t first, size_t count);
 int graph_run_calls(struct graph *graph, size_t first, size_t end);
 /* Whether all of a float tensor is finite, as it stands on the device; true for other types. */
 int tensor_finite(struct graph *graph, int tensor, bool *finite);
+
+/* arrange.c */
+/* The nodes that run: what is `dropped` (by root; NULL: nothing) after the forward pass is computed again in the backward pass;
+ * updates of parameters where the program wants them there. */
+int graph_arrange(struct graph *graph, const bool *dropped);
+void graph_restore(struct graph *graph); /* the nodes as they were built */
+
+/* recompute.c */
+/* Plans the graph with as little computed again as brings its arena to `most` bytes; else as small as it gets. */
+int graph_fit(struct graph *graph, size_t most);
 
 /* plan.c, cost.c */
 int graph_plan(struct graph *graph);

@@ -83,6 +83,7 @@ static const struct {
 	[OP_INVERSE_CDF] = {"inverse-cdf"},
 	[OP_MERGE] = {"merge"},
 	[OP_RESIZE] = {"resize"},
+	[OP_UPDATE] = {"update"},
 	[OP_CROSS_ENTROPY] = {"cross-entropy", .is_loss = true},
 	[OP_CROSS_ENTROPY_BACKWARD] = {"cross-entropy-backward"},
 };

@@ -86,6 +86,7 @@
  * INVERSE_CDF           distance, w                            -> y [R,count]
  * MERGE                 a, b, value a?, value b?               -> y [R,N+M], value?
  * RESIZE                x                                      -> y
+ * UPDATE                gradient, value                        (changes the value; the graph calls the back end's update())
  * CROSS_ENTROPY         logits, class (int32)                  -> loss [1], lse [N], losses [N], rank [N] (int32)
  * CROSS_ENTROPY_BACKWARD logits, class, lse, dloss?            -> dlogits
  *
@@ -120,7 +121,7 @@ enum operation {
 	OP_REDUCE, OP_REDUCE_BACKWARD, OP_FOURIER, OP_FOURIER_BACKWARD, OP_SPHERICAL_HARMONICS, OP_SPHERICAL_HARMONICS_BACKWARD,
 	OP_HASH_GRID, OP_HASH_GRID_BACKWARD, OP_STENCIL, OP_STENCIL_BACKWARD, OP_RENDER, OP_RENDER_BACKWARD, OP_EIKONAL,
 	OP_EIKONAL_BACKWARD, OP_CURVATURE, OP_CURVATURE_BACKWARD, OP_STENCIL_POINTS, OP_NOISE, OP_RAY_SAMPLES, OP_RAY_POINTS,
-	OP_INVERSE_SPHERE, OP_RAY_WEIGHTS, OP_INVERSE_CDF, OP_MERGE, OP_RESIZE,
+	OP_INVERSE_SPHERE, OP_RAY_WEIGHTS, OP_INVERSE_CDF, OP_MERGE, OP_RESIZE, OP_UPDATE,
 	OP_COUNT
 };
 const char *operation_name(enum operation operation);
@@ -157,6 +158,7 @@ struct node {
 	enum operation operation;
 	int in[NODE_INPUTS], out[NODE_OUTPUTS]; /* tensor indices, -1: absent */
 	unsigned accumulate;                    /* bit k: out[k] += */
+	bool repeated;                          /* computed again in the backward pass */
 	union {
 		struct convolution convolution;
 		struct {

@@ -267,6 +267,8 @@ static int find_workspace(struct graph *graph)
 	for (size_t n = 0; n < graph->node_count; n++) {
 		struct call call;
 
+		if (graph->nodes[n].operation == OP_UPDATE)
+			continue;
 		graph_call(graph, n, &call, false);
 		if (!device->backend->supports(device, &call))
 			return error_set(STATUS_UNAVAILABLE,

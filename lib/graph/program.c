@@ -42,6 +42,7 @@ void program_free(struct program *program)
 	store_free(program->store);
 	free(program->graphs);
 	free(program->complete);
+	free(program->squares);
 	free(program);
 }
 
@@ -62,6 +63,20 @@ int program_update_rule(struct program *program, const struct optimizer_rule *ru
 void program_set_scalars(struct program *program, const struct step_scalars *scalars)
 {
 	program->scalars = *scalars;
+}
+
+void program_early_updates(struct program *program)
+{
+	program->early = true;
+}
+
+void program_memory(struct program *program, uint64_t bytes)
+{
+	program->memory = bytes;
+	for (size_t i = 0; i < program->graph_count; i++) {
+		if (!program->graphs[i]->prepared)
+			program->graphs[i]->planned = false;
+	}
 }
 
 void program_micros(struct program *program, int64_t micros)
@@ -114,22 +129,21 @@ static int plan_graphs(struct program *program)
 
 		if (graph->status)
 			return error_set(graph->status, "%s", graph->message ? graph->message : "no memory");
+		if (!graph->planned && graph_arrange(graph, NULL))
+			return error_status();
 		if (graph_plan(graph))
 			return error_status();
 	}
 	return STATUS_OK;
 }
 
-int program_measure(struct program *program, struct program_bytes *bytes)
+/* The sizes of everything by the present plans. */
+static void add_up(struct program *program, struct program_bytes *bytes)
 {
 	struct store *store = program->store;
 
-	if (plan_graphs(program))
-		return error_status();
-	if (!store->sealed)
-		store_arrange(store);
 	*bytes = (struct program_bytes){.parameters = store->bytes};
-	bytes->gradients = trains(program) ? store->trained_bytes : 0;
+	bytes->gradients = trains(program) && !program->early ? store->trained_bytes : 0;
 	bytes->accumulators = (uint64_t)accumulators(program) * store->trained_bytes;
 	bytes->state = (uint64_t)(moments(program) + averages(program)) * store->trained_bytes;
 	for (size_t i = 0; i < program->graph_count; i++) {
@@ -143,7 +157,41 @@ int program_measure(struct program *program, struct program_bytes *bytes)
 	}
 	bytes->total = bytes->parameters + bytes->gradients + bytes->accumulators + bytes->state +
 		       bytes->inputs + bytes->arena + bytes->workspace;
-	return STATUS_OK;
+}
+
+/* Training graphs compute again what does not fit into the budget beside all else. */
+static int fit_graphs(struct program *program, struct program_bytes *bytes)
+{
+	uint64_t others = bytes->total - bytes->arena,
+		 most = program->memory > others ? program->memory - others : 0;
+
+	for (size_t i = 0; i < program->graph_count; i++) {
+		struct graph *graph = program->graphs[i];
+
+		if (graph->loss >= 0 && !graph->prepared && graph->arena_bytes > most &&
+			graph_fit(graph, most))
+			return error_status();
+	}
+	add_up(program, bytes);
+	if (bytes->total <= program->memory)
+		return STATUS_OK;
+	return error_set(STATUS_CONFIG,
+		"memory = %llu bytes: this needs %llu at least; allow more, or take smaller "
+		"micro-batches",
+		(unsigned long long)program->memory, (unsigned long long)bytes->total);
+}
+
+int program_measure(struct program *program, struct program_bytes *bytes)
+{
+	if (program->early && (!program->has_rule || program->rule.clip > 0 || program->micros > 1))
+		return error_set(STATUS_FAILURE,
+			"parameters cannot be updated early: clipping and micro-batches need all gradients");
+	if (plan_graphs(program))
+		return error_status();
+	if (!program->store->sealed)
+		store_arrange(program->store);
+	add_up(program, bytes);
+	return program->memory && bytes->total > program->memory ? fit_graphs(program, bytes) : STATUS_OK;
 }
 
 /* ---- preparation ---- */
@@ -177,6 +225,18 @@ static int check_gradients(struct program *program)
 		first = first ? first : graph;
 	}
 	return STATUS_OK;
+}
+
+/* A parameter without a gradient is not updated, not even by decay. */
+static void find_reached(struct program *program)
+{
+	for (size_t p = 0; p < program->store->count; p++) {
+		struct entry *entry = &program->store->entries[p];
+
+		for (size_t i = 0; i < program->graph_count && !entry->reached; i++)
+			entry->reached =
+				program->graphs[i]->loss >= 0 && gives_gradient(program->graphs[i], (int)p);
+	}
 }
 
 /* At least `bytes` bytes; what was there is lost when it grows. */
@@ -245,6 +305,11 @@ int program_prepare(struct program *program)
 		return error_status();
 	program->bytes = bytes;
 	program->prepared = true;
+	find_reached(program);
+	if (program->early && !program->squares)
+		program->squares = memory_new(program->store->count, sizeof(*program->squares));
+	if (program->early && !program->squares)
+		return error_status();
 	for (size_t i = 0; i < program->graph_count; i++) {
 		if (bind_graph(program->graphs[i]))
 			return error_status();
@@ -353,6 +418,8 @@ int graph_run_call(struct graph *graph, const struct call *call)
 {
 	struct device *device = graph->program->device;
 
+	if (call->node->operation == OP_UPDATE)
+		return program_update_early(graph->program, (size_t)call->in[0]->parameter, call->in_data[0]);
 	return device->backend->run(device, call)
 		       ? error_prefix("graph %s: %s", graph->name, call->node->name)
 		       : STATUS_OK;
@@ -385,6 +452,10 @@ int graph_run(struct graph *graph)
 		return error_status();
 	if (graph->loss < 0)
 		return STATUS_OK;
+	if (graph->program->early && (graph->program->scalars.step < 1 || graph->program->exchange.finish))
+		return error_set(STATUS_FAILURE, "graph %s would update parameters early, %s", graph->name,
+			graph->program->exchange.finish ? "and there are other ranks"
+							: "and no step was set");
 	graph->program->norm_known = false;
 	if (graph_read(graph, graph->loss, &loss))
 		return error_status();
@@ -392,5 +463,6 @@ int graph_run(struct graph *graph)
 		return find_not_finite(graph);
 	if (graph->program->last_micro && graph->program->exchange.finish)
 		return graph_run_last(graph);
+	graph->program->updated = graph->program->early;
 	return graph_run_calls(graph, graph->forward_calls, graph->call_count);
 }

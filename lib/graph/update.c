@@ -52,6 +52,8 @@ int program_collect(struct program *program, int64_t micro, int64_t micros)
 	size_t count = store->trained_bytes / sizeof(float);
 	int level = 0, depth;
 
+	if (program->early && micros == 1)
+		return STATUS_OK;
 	if (!store->block[SLOT_GRADIENT] || micro < 0 || micro >= micros || micros > program->micros)
 		return error_set(STATUS_FAILURE, "micro-batch %lld of %lld was not planned", (long long)micro,
 			(long long)micros);
@@ -77,7 +79,7 @@ static int parameter_squares(struct program *program, size_t i, double *sum)
 {
 	const float *gradient = store_data(program->store, i, SLOT_GRADIENT);
 
-	*sum = 0;
+	*sum = program->early ? program->squares[i] : 0;
 	if (!gradient || program->store->entries[i].parameter.statistic)
 		return STATUS_OK;
 	return program->device->backend->sum_squares(
@@ -113,13 +115,13 @@ const char *program_not_finite(struct program *program)
 	return NULL;
 }
 
-static int update_parameter(struct program *program, size_t i, double scale)
+static int update_parameter(struct program *program, size_t i, float *gradient, double scale)
 {
 	struct store *store = program->store;
 	const struct parameter *parameter = store_parameter(store, i);
 	struct optimizer_rule statistic = {.kind = OPTIMIZER_STATISTIC, .momentum = parameter->momentum};
 	struct update_call call = {.value = store_data(store, i, SLOT_VALUE),
-		.gradient = store_data(store, i, SLOT_GRADIENT),
+		.gradient = gradient,
 		.moment1 = store_data(store, i, SLOT_MOMENT1),
 		.moment2 = store_data(store, i, SLOT_MOMENT2),
 		.average = store_data(store, i, SLOT_AVERAGE),
@@ -128,9 +130,29 @@ static int update_parameter(struct program *program, size_t i, double scale)
 		.scalars = &program->scalars,
 		.scale = parameter->statistic ? 1 : scale};
 
-	if (call.gradient && program->device->backend->update(program->device, &call))
+	if (gradient && program->device->backend->update(program->device, &call))
 		return error_prefix("parameter %s", parameter->name);
 	return STATUS_OK;
+}
+
+int program_update_early(struct program *program, size_t i, float *gradient)
+{
+	const struct parameter *parameter = store_parameter(program->store, i);
+
+	if (!parameter->statistic && program->device->backend->sum_squares(program->device, gradient,
+					     parameter->count, &program->squares[i]))
+		return error_status();
+	return update_parameter(program, i, gradient, 1);
+}
+
+/* What the run has done already. */
+static int finish_early(struct program *program)
+{
+	bool updated = program->updated;
+
+	program->updated = false;
+	return updated ? STATUS_OK
+		       : error_set(STATUS_FAILURE, "nothing to update: no run since the last update");
 }
 
 int program_update(struct program *program, const struct step_scalars *scalars)
@@ -140,6 +162,8 @@ int program_update(struct program *program, const struct step_scalars *scalars)
 	int status = STATUS_OK;
 
 	program_set_scalars(program, scalars);
+	if (program->early)
+		return finish_early(program);
 	if (!program->has_rule || !store->block[SLOT_GRADIENT])
 		return error_set(STATUS_FAILURE, "nothing to update: no update rule or no gradients");
 	if (program->rule.clip > 0) {
@@ -147,7 +171,9 @@ int program_update(struct program *program, const struct step_scalars *scalars)
 			return error_status();
 		scale = norm > program->rule.clip ? program->rule.clip / (norm + 1e-6) : 1;
 	}
-	for (size_t i = 0; i < store->count && !status; i++)
-		status = update_parameter(program, i, scale);
+	for (size_t i = 0; i < store->count && !status; i++) {
+		if (store->entries[i].reached)
+			status = update_parameter(program, i, store_data(store, i, SLOT_GRADIENT), scale);
+	}
 	return status;
 }

@@ -29,7 +29,7 @@ static int any(struct generator *g)
 	return g->pool[draw(g, g->count)];
 }
 
-/* A tensor of `shape` from some of the pool by one of a dozen pieces of networks. */
+/* A tensor of `shape` from some of the pool by one of fifteen pieces of networks. */
 static int grow(struct generator *g, int index)
 {
 	struct graph *graph = g->graph;
@@ -37,7 +37,7 @@ static int grow(struct generator *g, int index)
 	char name[32];
 
 	snprintf(name, sizeof(name), "layer%d", index);
-	switch (draw(g, 11)) {
+	switch (draw(g, 20)) {
 	case 0:
 		return graph_convolution(graph, x, name,
 			(struct convolution){.out = 8,
@@ -69,6 +69,24 @@ static int grow(struct generator *g, int index)
 				.pad_before = {1, 1},
 				.pad_after = {1, 1}});
 		return graph_upsample(graph, y, shape[1], shape[2]);
+	case 8:
+		return graph_batch_norm(graph, x, name, (struct batch_norm){.epsilon = 1e-5, .momentum = 0.1},
+			draw(g, 2) ? any(g) : -1);
+	case 9:
+		y = graph_average_pool(graph, x, (struct pool){.kernel = {2, 2}});
+		return graph_upsample(graph, y, shape[1], shape[2]);
+	case 10:
+		y = graph_subsample(graph, x, (int[]){1, 2}, 8);
+		return graph_upsample(graph, y, shape[1], shape[2]);
+	case 11:
+		return graph_concat(graph, graph_slice(graph, x, 3, 5), graph_slice(graph, any(g), 0, 3));
+	case 12:
+		return graph_dropout(graph, x, name, 0.3);
+	case 13:
+		return graph_scale(graph, graph_softplus(graph, x, 2), 0.7);
+	case 14:
+		y = graph_linear_normed(graph, graph_reshape(graph, x, 3, tokens), "normed", 8, true);
+		return graph_reshape(graph, y, 4, shape);
 	default: /* additions most of all: they share gradients */
 		return graph_add(graph, x, any(g));
 	}
