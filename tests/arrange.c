@@ -126,12 +126,12 @@ static bool same(const struct result *a, const struct result *b)
 }
 
 struct tally {
-	int fits, refusals;
+	int fits, misses; /* budgets met and not */
 	size_t repeated;
 	double smallest; /* share of the arena that was enough */
 };
 
-/* Ever smaller budgets until one is refused. NULL, or what is wrong. */
+/* Ever smaller budgets until one is not met. NULL, or what is wrong. */
 static const char *try_budgets(
 	struct device *device, uint64_t seed, bool early, const struct result *plain, struct tally *tally)
 {
@@ -140,21 +140,21 @@ static const char *try_budgets(
 	const char *wrong = same(&free_run, plain) ? NULL
 			    : early                ? "early updates differ"
 						   : "two runs differ";
-	bool refused = false;
+	bool missed = false;
 
-	for (double share = 0.9; share > 0.2 && !wrong && !refused; share -= 0.1) {
+	for (double share = 0.9; share > 0.2 && !wrong && !missed; share -= 0.1) {
 		uint64_t budget = others + (uint64_t)(share * (double)free_run.bytes.arena);
 		struct result result = run_random(device, seed, early, budget);
 
-		refused = result.status == STATUS_CONFIG;
-		if (!refused && !same(&result, plain))
+		missed = result.bytes.total > budget;
+		if (!same(&result, plain))
 			wrong = result.status ? error_message() : "what is computed again differs";
-		else if (!refused && result.bytes.total > budget)
-			wrong = "the budget is exceeded";
-		tally->fits += !refused;
-		tally->refusals += refused;
+		else if (result.bytes.total > free_run.bytes.total)
+			wrong = "a budget made it larger";
+		tally->fits += !missed;
+		tally->misses += missed;
 		tally->repeated += result.repeated;
-		tally->smallest = refused ? tally->smallest : fmin(tally->smallest, share);
+		tally->smallest = missed ? tally->smallest : fmin(tally->smallest, share);
 		free(result.values);
 	}
 	free(free_run.values);
@@ -192,9 +192,9 @@ static void test_random_graphs(void)
 	check_report(tally.fits > 60 && tally.repeated > 300 && tally.smallest < 0.75,
 		"budgets are met by computing again", "%d met, %zu results again, smallest share %.2f",
 		tally.fits, tally.repeated, tally.smallest);
-	check_report(tally.refusals > 50, "budgets that cannot be met are refused", "%d", tally.refusals);
-	printf("# %d budgets met, %d refused, %zu results computed again, down to %.2f of the arena\n",
-		tally.fits, tally.refusals, tally.repeated, tally.smallest);
+	check_report(tally.misses > 50, "budgets that cannot be met are seen", "%d", tally.misses);
+	printf("# %d budgets met, %d not, %zu results computed again, down to %.2f of the arena\n",
+		tally.fits, tally.misses, tally.repeated, tally.smallest);
 	device->backend->close(device);
 }
 
@@ -232,6 +232,7 @@ static bool measure(bool early, double share, struct program_bytes *bytes, doubl
 	struct device *device = open_counted();
 	struct program *program = program_new(device);
 	struct graph *graph = build_unet(program);
+	bool fits;
 	int status;
 
 	if (early)
@@ -244,9 +245,10 @@ static bool measure(bool early, double share, struct program_bytes *bytes, doubl
 		status = program_measure(program, bytes);
 	}
 	*flops = graph_flops(graph);
+	fits = !status && (share == 1 || bytes->total <= program->memory);
 	program_free(program);
 	device->backend->close(device);
-	return !status;
+	return fits;
 }
 
 static void test_network(void)
@@ -266,8 +268,8 @@ static void test_network(void)
 		"half of the arena goes for a third more operations", "%.3f times as many", again / once);
 	for (double share = 0.9; share > 0.1 && measure(true, share, &tight, &again); share -= 0.1)
 		printf("# a share of %.1f of the arena: %.3f times the operations\n", share, again / once);
-	check(!measure(true, 0.02, &tight, &again) && strstr(error_message(), "this needs"),
-		"an impossible budget is refused with what is needed");
+	check(!measure(true, 0.02, &tight, &again) && tight.arena < 0.3 * (double)early.arena,
+		"an impossible budget is come near to");
 }
 
 /* ---- wrong use ---- */

@@ -139,6 +139,29 @@ started() {
 	[[ $output == *fits$'\t'no* ]]
 }
 
+@test "a run that would need more memory than it may computes results again, to the same bits" {
+	measured() { train-step-loop --dry-run "$1" | awk -F'\t' -v item="$2" '$1 == item { printf "%d", $2 }'; }
+	tiny_run plain
+	tiny_run tight
+	mkconfig tight memory=$(($(measured plain memory_bytes) - $(measured plain activations_bytes) / 4))
+	[ "$(measured tight activations_bytes)" -lt "$(measured plain activations_bytes)" ]
+	train-step-loop plain
+	train-step-loop tight
+	same_files plain tight log/step.tsv checkpoints/step-00000012/model checkpoints/step-00000012/optimizer
+}
+
+@test "without clipping and micro-batches gradients need no memory of their own, and shifts change no bit" {
+	tiny_run one optimizer.clip=0 'batch.size=${batch.micro}'
+	tiny_run two optimizer.clip=0 'batch.size=${batch.micro}'
+	train-step-loop --dry-run one | grep -q $'^gradients_bytes\t0\t'
+	train-step-loop one
+	mkconfig two train.steps=5
+	train-step-loop two
+	mkconfig two train.steps=12
+	train-step-loop two
+	same_files one two log/step.tsv checkpoints/step-00000012/model checkpoints/step-00000012/optimizer
+}
+
 @test "several ranks that this build cannot join are refused with one line" {
 	OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2 run_tool 69 train-step-loop run
 	one_error

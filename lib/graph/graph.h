@@ -213,8 +213,8 @@ void program_set_scalars(struct program *program, const struct step_scalars *sca
  * program_prepare() fails. Gradients cannot be read from the store. */
 void program_early_updates(struct program *program);
 /* Before program_prepare(): everything on the device should fit into so many bytes (0: no matter). Where it does not, results of
- * the forward pass are computed again in the backward pass, the cheapest for their size first; where it cannot,
- * program_prepare() and program_measure() fail with STATUS_CONFIG and say what is needed. The numbers stay the same. */
+ * the forward pass are computed again in the backward pass, the cheapest for their size first; the numbers stay the same. Where
+ * that is not enough the program is as small as it gets: program_measure() tells. */
 void program_memory(struct program *program, uint64_t bytes);
 
 /* The largest number of micro-batches that program_collect() will be told; 1 unless set. Before program_prepare(). */

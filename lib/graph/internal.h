@@ -32,7 +32,7 @@ struct graph {
 	char *message;
 
 	/* the plan */
-	bool planned;
+	bool planned, fitted; /* the latter: as small as the budget asks for, or as it gets */
 	size_t arena_bytes, lower_bound_bytes, input_bytes, workspace_bytes;
 
 	/* ready to run */

@@ -412,5 +412,6 @@ int graph_fit(struct graph *graph, size_t most)
 		status = try_first(&choice, best.count, &bytes);
 	}
 	choice_release(&choice);
+	graph->fitted = !status;
 	return status;
 }

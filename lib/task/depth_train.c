@@ -198,8 +198,11 @@ static int update_rule(struct depth_training *training, const struct comm *comm)
 		.clip = config_number(config, "optimizer.clip"),
 	};
 
-	program_micros(training->model.program,
-		config_integer(config, "batch.size") / config_integer(config, "batch.micro") / comm->size);
+	int64_t micros = config_integer(config, "batch.size") / config_integer(config, "batch.micro");
+
+	program_micros(training->model.program, micros / comm->size);
+	if (micros == 1 && rule.clip == 0)
+		program_early_updates(training->model.program);
 	return program_update_rule(training->model.program, &rule);
 }
 
@@ -236,6 +239,7 @@ static void describe(struct depth_training *training, struct task_training *out)
 		.total = config_integer(config, "schedule.total"),
 		.final_ratio = config_number(config, "schedule.final_ratio"),
 	};
+	loop->seed = training->seed;
 	loop->learning_rate = config_number(config, "optimizer.lr");
 	loop->micro = run_micro;
 	loop->samples = sample_names;

@@ -49,8 +49,11 @@ static int profile_micro(const struct loop_task *task, int64_t step, int64_t fir
 {
 	double start = clock_seconds();
 	struct loop_micro result = {0};
+	const struct step_scalars scalars = {
+		.step = step + 1, .seed = task->seed, .micro = first + i}; /* a rate of 0 */
 	int status;
 
+	program_set_scalars(task->program, &scalars);
 	program_begin(task->program, i, micros);
 	status = task->micro(task->state, step, first + i, &result);
 	if (!status && profile)

@@ -77,12 +77,21 @@ static uint64_t memory_needed(
 	return bytes->total + checkpoint_bytes_of(run, training);
 }
 
+/* Sizes of the program, which computes results again where it would not fit beside that copy. */
+static int measure(const struct run *run, const struct task_training *training, struct program_bytes *bytes)
+{
+	uint64_t here = memory_here(run, "MemTotal:"), copy = checkpoint_bytes_of(run, training);
+
+	program_memory(training->loop.program, here > copy ? here - copy : here);
+	return program_measure(training->loop.program, bytes);
+}
+
 int resources_check(const struct run *run, const struct task_training *training)
 {
 	uint64_t here = memory_here(run, "MemTotal:"), available = memory_here(run, "MemAvailable:"), needed;
 	struct program_bytes bytes;
 	char need[32], have[32];
-	int status = program_measure(training->loop.program, &bytes);
+	int status = measure(run, training, &bytes);
 
 	if (status)
 		return status;
@@ -144,7 +153,7 @@ int resources_describe(const struct run *run, const struct platform *platform,
 	uint64_t checkpoint = checkpoint_bytes_of(run, training), here = memory_here(run, "MemAvailable:"),
 		 needed;
 	struct program_bytes bytes;
-	int status = program_measure(training->loop.program, &bytes);
+	int status = measure(run, training, &bytes);
 
 	if (status)
 		return status;

@@ -31,6 +31,7 @@ struct loop_task {
 	uint32_t data_sum;       /* CRC-32C of the names of all training samples, in their order */
 	struct schedule schedule;
 	double learning_rate;
+	uint64_t seed; /* of the operations that draw random numbers */
 	/* Loads micro-batch `micro` of step `step` (0-based; of all ranks) and runs forward and backward. */
 	int (*micro)(void *state, int64_t step, int64_t micro, struct loop_micro *result);
 	/* Names of the samples of that micro-batch, for messages; owned by the caller, NULL on failure. */

@@ -76,6 +76,17 @@ static int not_finite(struct loop *loop, int64_t micro, const char *what)
 	return STATUS_FENCED;
 }
 
+/* What operations and updates of this step read. */
+static struct step_scalars step_scalars(const struct loop *loop, int64_t micro)
+{
+	return (struct step_scalars){
+		.learning_rate =
+			loop->task->learning_rate * schedule_factor(&loop->task->schedule, loop->state.step),
+		.step = loop->state.step + 1,
+		.seed = loop->task->seed,
+		.micro = micro};
+}
+
 /* This rank's micro-batches of one step, their gradients added up over all ranks. */
 static int run_micros(struct loop *loop, struct share *share)
 {
@@ -84,7 +95,9 @@ static int run_micros(struct loop *loop, struct share *share)
 
 	for (int64_t i = 0; i < micros && !status; i++) {
 		struct loop_micro result = {0};
+		struct step_scalars scalars = step_scalars(loop, first + i);
 
+		program_set_scalars(loop->task->program, &scalars);
 		program_begin(loop->task->program, i, micros);
 		status = loop->task->micro(loop->task->state, loop->state.step, first + i, &result);
 		share->not_finite = status == STATUS_FENCED || (!status && !isfinite(result.loss));
@@ -238,8 +251,8 @@ int loop_step(struct loop *loop)
 {
 	struct program *program = loop->task->program;
 	struct loop_micro total = {0};
-	struct step_scalars scalars;
-	double start = clock_seconds(), loss = 0, norm = 0, rate, seconds;
+	struct step_scalars scalars = step_scalars(loop, 0);
+	double start = clock_seconds(), loss = 0, norm = 0, rate = scalars.learning_rate, seconds;
 	int status = run_all_micros(loop, &loss, &total);
 
 	if (status)
@@ -247,8 +260,6 @@ int loop_step(struct loop *loop)
 	status = program_gradient_norm(program, &norm);
 	if (!status && !isfinite(norm))
 		return bad_gradient(loop); /* of every rank */
-	rate = loop->task->learning_rate * schedule_factor(&loop->task->schedule, loop->state.step);
-	scalars = (struct step_scalars){.learning_rate = rate, .step = loop->state.step + 1};
 	if (!status)
 		status = program_update(program, &scalars);
 	seconds = clock_seconds() - start;
