@@ -557,13 +557,13 @@ static void test_whole_parameters(const struct target *target)
 	test_not_finite(target->backend, target->isa);
 }
 
-/* An operation without a row is not tested. */
+/* An operation without a row is not tested; updates are no body of a back end's (tests/arrange.c). */
 static void test_complete(void)
 {
 	struct text missing = {0};
 
 	for (int operation = 0; operation < OP_COUNT; operation++) {
-		if (!reference_ran((enum operation)operation))
+		if (operation != OP_UPDATE && !reference_ran((enum operation)operation))
 			text_format(&missing, " %s", operation_name((enum operation)operation));
 	}
 	check_report(!missing.length, "every operation has a row", "not%s", missing.data ? missing.data : "");
