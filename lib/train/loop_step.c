@@ -79,9 +79,8 @@ static int not_finite(struct loop *loop, int64_t micro, const char *what)
 /* What operations and updates of this step read. */
 static struct step_scalars step_scalars(const struct loop *loop, int64_t micro)
 {
-	return (struct step_scalars){
-		.learning_rate =
-			loop->task->learning_rate * schedule_factor(&loop->task->schedule, loop->state.step),
+	return (struct step_scalars){.learning_rate = schedule_rate(&loop->task->schedule,
+					     loop->task->learning_rate, loop->state.step),
 		.step = loop->state.step + 1,
 		.seed = loop->task->seed,
 		.micro = micro};
