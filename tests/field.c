@@ -83,6 +83,35 @@ static int build_inverse_cdf(struct graph *graph, int x)
 	return graph_inverse_cdf(graph, graph_slice(graph, x, 0, 5), graph_slice(graph, x, 5, 4), 4);
 }
 
+static int build_bilinear(struct graph *graph, int x)
+{
+	return graph_resize(
+		graph, graph_reshape(graph, x, 4, (int64_t[]){1, 4, 5, 1}), RESIZE_BILINEAR, 7, 3);
+}
+
+static int build_bicubic(struct graph *graph, int x)
+{
+	return graph_resize(graph, graph_reshape(graph, x, 4, (int64_t[]){1, 4, 5, 1}), RESIZE_BICUBIC, 2, 9);
+}
+
+/* PyTorch 2's interpolate() of sin(0.7 + 0.61 i) as 4 x 5. */
+static void test_resize(void)
+{
+	static const double bilinear[] = {0.7515401, 0.93964547, 0.19245248, 0.23531465, 0.25870017,
+		0.024582348, -0.59064608, -0.83081232, -0.24400987, -0.031733036, 0.0096246004, 0.041402164,
+		0.54527516, 0.84457328, 0.3032054, -0.13592428, -0.28884515, -0.15425717, -0.56167394,
+		-0.99723166, -0.44017128};
+	static const double bicubic[] = {-0.053975034, -0.091457192, -0.1475788, -0.18796239, -0.19679533,
+		-0.19082242, -0.15313435, -0.098835531, -0.06239154, 0.13530971, 0.15845975, 0.19036116,
+		0.19907889, 0.17762683, 0.14281108, 0.081061569, 0.013297834, -0.030277642};
+	float x[20];
+
+	for (int i = 0; i < 20; i++)
+		x[i] = (float)sin(0.7 + 0.61 * i);
+	check_function("bilinear resizing", build_bilinear, x, 4, 5, bilinear, 21, 2e-7);
+	check_function("bicubic resizing", build_bicubic, x, 4, 5, bicubic, 18, 3e-7);
+}
+
 static void test_functions(void)
 {
 	static const double harmonics[] = {0.28209479, 0.29316151, 0.31270561, -0.23452921, -0.31465395,
@@ -526,6 +555,73 @@ static void test_training(void)
 	program_free(t.program);
 }
 
+/* ---- T0 at points, one of them outside the cube, where rows wrap ---- */
+
+static const float places[3][3] = {{0.3f, -0.2f, 0.4f}, {-0.7f, 0.1f, 0.05f}, {1.9f, -1.95f, 2.1f}};
+
+/* Signed distance, gradient and trace of a point. */
+struct at_point {
+	double sdf, gradient[3], trace;
+};
+
+static void check_points(int taps, const struct iteration *at, const struct at_point *expected,
+	double tolerance, double trace_tolerance, const char *name)
+{
+	struct step_scalars scalars = {.step = 1, .epsilon = at->epsilon, .active_levels = at->active};
+	struct field field = t0;
+	struct training t;
+	float rays[8][RAY_NUMBERS], distance[8 * 16] = {0}, sdf[8 * 16], gradient[8 * 16 * 3], trace[8 * 16];
+	double worst = 0, worst_trace = 0;
+	int status;
+
+	field.taps = taps;
+	status = training_init(&t, &field);
+	for (int r = 0; r < 8; r++) {
+		const float *p = places[r % 3], ray[RAY_NUMBERS] = {p[0], p[1], p[2], 0.6f, 0, 0.8f, 0, 1, 1};
+
+		memcpy(rays[r], ray, sizeof(ray));
+	}
+	program_set_scalars(t.program, &scalars);
+	if (!status)
+		status = graph_write(t.graph.graph, t.graph.rays, rays) ||
+			 graph_write(t.graph.graph, t.graph.distance, distance) || graph_run(t.graph.graph) ||
+			 graph_read(t.graph.graph, t.graph.sdf, sdf) ||
+			 graph_read(t.graph.graph, t.graph.gradient, gradient) ||
+			 graph_read(t.graph.graph, t.graph.trace, trace);
+	for (int k = 0; k < 3 && !status; k++) {
+		worst = fmax(worst, fabs(sdf[16 * k] - expected[k].sdf));
+		for (int axis = 0; axis < 3; axis++)
+			worst = fmax(worst, fabs(gradient[48 * k + axis] - expected[k].gradient[axis]));
+		worst_trace = fmax(worst_trace, fabs(trace[16 * k] - expected[k].trace));
+	}
+	check_report(!status && worst <= tolerance && worst_trace <= trace_tolerance, name,
+		"off by %.3g, trace %.3g", worst, worst_trace);
+	program_free(t.program);
+}
+
+static void test_points(void)
+{
+	static const struct iteration coarse = {.epsilon = 1.0 / 5, .active = 2},
+				      fine = {.epsilon = 1.0 / 26, .active = 3};
+	static const struct at_point four[] = {{-0.0444738, {0.684570, 0.711518, 0.751873}, 7.27319},
+		{0.0682859, {-0.474649, 0.891944, 0.948875}, 1.33474},
+		{0.8645271, {0.925462, 0.253499, 0.155864}, 4.96567}};
+	static const struct at_point six[] = {{-0.0444738, {0.552814, 0.870493, 0.637988}, 7.32974},
+		{0.0682859, {-0.488392, 0.927245, 0.985486}, 0.96214},
+		{0.8645271, {0.644458, 0.282658, 0.196914}, 5.52424}};
+	static const struct at_point fine_four[] = {{-0.0280063, {0.776951, 0.497113, 0.866285}, 2.22272},
+		{0.1343831, {-0.644434, 0.862395, 1.323252}, -41.19584},
+		{0.8463030, {1.208526, -0.341782, 0.308708}, 11.09747}};
+	static const struct at_point fine_six[] = {{-0.0280063, {0.583770, 0.454303, 0.751137}, 8.46343},
+		{0.1343831, {-0.572793, 0.876601, 1.344509}, -22.62506},
+		{0.8463030, {1.139520, -0.320982, 0.163539}, 13.94130}};
+
+	check_points(4, &coarse, four, 2e-6, 5e-5, "points by four taps, two levels");
+	check_points(6, &coarse, six, 2e-6, 2e-5, "points by six taps, two levels");
+	check_points(4, &fine, fine_four, 8e-6, 1.5e-3, "points by four taps, three levels");
+	check_points(6, &fine, fine_six, 8e-6, 8e-4, "points by six taps, three levels");
+}
+
 /* ---- one option changed: the fourth step from the initial values ---- */
 
 struct variant {
@@ -627,9 +723,11 @@ int main(void)
 	}
 	test_grid_levels();
 	test_functions();
+	test_resize();
 	test_stencil();
 	test_opacity();
 	test_training();
+	test_points();
 	for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++)
 		test_variant(&variants[i]);
 	cpu_backend.close(device);

@@ -274,6 +274,15 @@ static int compare_candidates(const void *a, const void *b)
 				    : (s->root > t->root) - (s->root < t->root);
 }
 
+/* Singles before blocks, each in order of their cost a byte. */
+static void sort_candidates(struct choice *c)
+{
+	if (c->count == 0)
+		return;
+	qsort(c->candidates, c->singles, sizeof(*c->candidates), compare_candidates);
+	qsort(c->candidates + c->singles, c->count - c->singles, sizeof(*c->candidates), compare_candidates);
+}
+
 static void drop(struct choice *c, const struct candidate *candidate)
 {
 	if (candidate->root >= 0)
@@ -330,8 +339,7 @@ static int bisect(struct choice *c, size_t blocks, struct trial *best)
 	size_t low = 0, high = c->count;
 	int status = STATUS_OK;
 
-	qsort(c->candidates, c->singles, sizeof(*c->candidates), compare_candidates);
-	qsort(c->candidates + c->singles, c->count - c->singles, sizeof(*c->candidates), compare_candidates);
+	sort_candidates(c);
 	while (low <= high && !status) {
 		size_t middle = low == 0 && high == c->count ? high : (low + high) / 2;
 		struct trial trial = {.count = middle, .blocks = blocks, .cost = cost_of(c, middle)};
@@ -407,8 +415,7 @@ int graph_fit(struct graph *graph, size_t most)
 	if (!status && best.blocks)
 		status = find_blocks(&choice, best.blocks);
 	if (!status) {
-		qsort(choice.candidates + choice.singles, choice.count - choice.singles,
-			sizeof(*choice.candidates), compare_candidates);
+		sort_candidates(&choice);
 		status = try_first(&choice, best.count, &bytes);
 	}
 	choice_release(&choice);
