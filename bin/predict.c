@@ -59,6 +59,9 @@ static int predict_set(const struct task_kind *kind, struct task_predictor *pred
 			break;
 		}
 		status = kind->predict(predictor, set, i, &output);
+		/* Whoever takes the directory over moves it away: that, not a file that cannot be put in place, is what happened. */
+		if (status && status != STATUS_DATA && !predictions_still(directory, info))
+			status = predictions_fence(&output);
 		if (status == STATUS_DATA && skip_bad) {
 			warn("%s: %s; skipped", name, error_message());
 			status = 0;
@@ -66,9 +69,6 @@ static int predict_set(const struct task_kind *kind, struct task_predictor *pred
 		if (progress_due(&progress))
 			progress_show(&progress, "%lld of %lld samples", (long long)i + 1, (long long)count);
 	}
-	/* Whoever takes the directory over moves it away: that, not a file that cannot be put in place, is what happened. */
-	if (status && status != STATUS_AGAIN && output.info && !predictions_still(directory, info))
-		status = predictions_fence(&output);
 	progress_end(&progress);
 	free(directory);
 	return status;

@@ -290,3 +290,22 @@ run/.user.partial" ]
 	mkconfig run train.steps=2
 	NIGHTSHIFT_JOB=' ' run_tool 0 train-step-loop run
 }
+
+@test "a run that may only be read: scores on stdout, everything else says why not" {
+	tiny_run run train.steps=1
+	train-step-loop run
+	"$ROOT/bin/eval" run >rows
+	rm -r run/eval
+	read_only() { NIGHTSHIFT_FAULT_OPEN=create with_fault 'open:1+:EROFS,mkdir:1+:EROFS,write:1+:EROFS' "$@"; }
+	run_tool 0 read_only "$ROOT/bin/eval" run
+	[ "$output" = "$(cat rows)" ]
+	one_error 'warning: cannot create .*run/eval' 'the scores go to standard output alone'
+	mkconfig run predict.steps=2
+	run_tool 77 read_only predict run
+	one_error 'cannot create .*run/predictions/.*: Read-only file system'
+	mkconfig run train.steps=2
+	run_tool 77 read_only train-step-loop run
+	one_error 'run/shifts: Read-only file system'
+	run_tool 77 read_only mkconfig run train.steps=3
+	one_error 'cannot create run/config.cfg: Read-only file system'
+}

@@ -211,7 +211,7 @@ static int write_claim(const struct shift *shift, const char *directory, char **
 	if (!status)
 		status = text_check(&text);
 	if (!status && (descriptor = open(*path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
-		status = error_errno(0, "%s", *path);
+		status = error_errno(0, "cannot claim the run in %s", directory);
 	if (!status)
 		status = file_write_all(descriptor, text.data, text.length, *path);
 	if (!status && fsync(descriptor))

@@ -33,7 +33,7 @@ int evaluation_open(struct evaluation *evaluation, const struct run *run, const 
 void evaluation_close(struct evaluation *evaluation);
 /* Fills `stale` of each set; *stale counts. */
 int evaluation_check(struct evaluation *evaluation, size_t *stale);
-/* Scores set i by what is in its directory now and publishes RUN/eval/DATASET.tsv: header, comment (with INFO), rows.
+/* Scores set i by what is in its directory now and publishes RUN/eval/DATASET.tsv: header, comment (with INFO), rows. No permission to: a warning.
  * *comment (owned by the caller) is the comment line. scores_release() in every case. */
 int evaluation_score(const struct evaluation *evaluation, size_t i, struct scores *scores, char **comment);
 
