@@ -309,3 +309,41 @@ run/.user.partial" ]
 	run_tool 77 read_only mkconfig run train.steps=3
 	one_error 'cannot create run/config.cfg: Read-only file system'
 }
+
+@test "names with blanks, tabs, newlines and whatever a shell would eat stay one field of one row" {
+	tiny_data plain 6
+	mkdir -p $'odd\ttab\nline/rgb' $'odd\ttab\nline/depth'
+	local i=0 name
+	for name in 'a b' $'tab\there' $'new\nline' '$(x)' "quote's \"" '-dash'; do
+		for kind in rgb depth; do mv "plain/$kind/0000$i.png" $'odd\ttab\nline'"/$kind/$name.png"; done
+		i=$((i + 1))
+	done
+	mkconfig run depth-tiny data.train.rooms.path="$PWD/"$'odd\ttab\nline' train.steps=1
+	run_tool 0 train-step-loop run
+	run_tool 0 "$ROOT/bin/eval" run
+	[ "$(grep -c $'^rooms\t[^\t]*\t[0-9.]*\t' <<<"$output")" = 6 ]
+	[ "$(wc -l <<<"$output")" = 8 ]
+	run_tool 0 "$ROOT/bin/eval" --no-predict run
+	mkdir scratch
+	run_tool 0 stage-data --to scratch run
+	run_tool 0 "$ROOT/bin/eval" --no-predict run
+	run_tool 0 "$ROOT/bin/eval" --task depth --layout plain --truth $'odd\ttab\nline' --constant
+	[ "$(wc -l <<<"$output")" = 8 ]
+	[ "$(grep -c '^#' <<<"$output")" = 2 ]
+}
+
+@test "a damaged prediction says so, and is made anew once it is removed" {
+	tiny_run run train.steps=1
+	train-step-loop run
+	"$ROOT/bin/eval" run >rows
+	for damage in ':' 'head -c 300' 'head -c 60'; do
+		$damage <run/predictions/rooms/rgb/00003.npy >cut
+		cp cut run/predictions/rooms/rgb/00003.npy
+		run_tool 65 "$ROOT/bin/eval" run
+		one_error 'rgb/00003.npy: ' 'remove the file to have it predicted again'
+		! [[ $stderr == *PNG* ]]
+		rm run/predictions/rooms/rgb/00003.npy
+		run_tool 0 "$ROOT/bin/eval" run
+		[ "$output" = "$(cat rows)" ]
+	done
+}

@@ -84,8 +84,9 @@ int depth_raster_read(const char *path, const struct depth_coding *coding, struc
 
 	*raster = (struct depth_raster){0};
 	if (!status)
-		status = (bytes > 6 && memcmp(data, "\x93NUMPY", 6) == 0 ? decode_npy : decode_integers)(
-			path, data, bytes, coding, raster);
+		status = (text_ends(path, ".npy") || (bytes > 6 && memcmp(data, "\x93NUMPY", 6) == 0)
+				  ? decode_npy
+				  : decode_integers)(path, data, bytes, coding, raster);
 	free(data);
 	return status;
 }

@@ -97,6 +97,8 @@ static int read_prediction(
 		return *prediction ? STATUS_OK : error_status();
 	}
 	status = depth_prediction_read(path, &height, &width, prediction);
+	if (status == STATUS_DATA && !work->score->foreign)
+		error_set(status, "%s; remove the file to have it predicted again", error_message());
 	return status ? status : check_size(path, height, width, truth);
 }
 

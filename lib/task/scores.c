@@ -39,7 +39,9 @@ void scores_header(const struct scores *scores, struct text *table)
 
 void scores_comment(const struct scores *scores, const char *dataset, const char *info, struct text *table)
 {
-	text_format(table, "# %s: %s%s%s\n", dataset, info, *info ? "; " : "", scores->how);
+	text_add(table, "# ");
+	text_field(table, dataset);
+	text_format(table, ": %s%s%s\n", info, *info ? "; " : "", scores->how);
 }
 
 void scores_rows(const struct scores *scores, const char *dataset, struct text *table)
