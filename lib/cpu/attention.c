@@ -17,6 +17,7 @@ struct attention_shape {
 	int64_t images, queries, keys, heads, width; /* width: channels of a head */
 	int64_t row;                                 /* floats from token to token */
 	float scale;
+	bool causal; /* a query sees the keys up to its own */
 };
 
 static struct attention_shape attention_shape(const struct call *call)
@@ -27,6 +28,7 @@ static struct attention_shape attention_shape(const struct call *call)
 	s.heads = call->node->attention.heads;
 	s.width = s.row / s.heads;
 	s.scale = (float)(1.0 / sqrt((double)s.width));
+	s.causal = call->node->attention.causal;
 	return s;
 }
 
@@ -106,17 +108,29 @@ size_t cpu_attention_backward_workspace(const struct cpu_device *device, const s
 	return cpu_attention_workspace(device, call);
 }
 
-/* A block of queries against all keys; pointers are at the head's first channel, o at the block's first query. */
-static void attend(const struct cpu_device *device, const struct attention_shape *s,
-	const struct attention_scratch *scratch, const float *k, const float *v, int64_t queries, float *o)
+/* Scores of keys behind their query, of the keys from `key` on and the queries from `query` on. */
+static void hide_later(const struct attention_shape *s, float *scores, int64_t query, int64_t queries,
+	int64_t key, int64_t keys)
 {
+	for (int64_t i = 0; i < queries && s->causal; i++)
+		for (int64_t j = larger(0, query + i + 1 - key); j < keys; j++)
+			scores[j * queries + i] = -INFINITY;
+}
+
+/* A block of queries, from token `query` on, against all keys; pointers are at the head's first channel, o at the block's
+ * first query. */
+static void attend(const struct cpu_device *device, const struct attention_shape *s,
+	const struct attention_scratch *scratch, const float *k, const float *v, int64_t query,
+	int64_t queries, float *o)
+{
+	const int64_t seen = s->causal ? smaller(s->keys, query + queries) : s->keys;
 	float *largest = scratch->row[0], *sum = scratch->row[1], *factor = scratch->row[2];
 	for (int64_t i = 0; i < queries; i++) {
 		largest[i] = -INFINITY;
 		sum[i] = 0;
 	}
-	for (int64_t first = 0; first < s->keys; first += KEYS) {
-		const int64_t keys = smaller(KEYS, s->keys - first);
+	for (int64_t first = 0; first < seen; first += KEYS) {
+		const int64_t keys = smaller(KEYS, seen - first);
 		block_product(device, (struct block_product){.a = k + first * s->row,
 					      .a_row = s->row,
 					      .a_step = 1,
@@ -127,6 +141,7 @@ static void attend(const struct cpu_device *device, const struct attention_shape
 					      .rows = keys,
 					      .columns = queries,
 					      .depth = s->width});
+		hide_later(s, scratch->scores, query, queries, first, keys);
 		device->kernels->softmax_block(
 			scratch->scores, keys, queries, s->scale, largest, sum, factor);
 		for (int64_t i = 0; i < queries && first > 0; i++)
@@ -166,7 +181,7 @@ static void attention_piece(void *context, int64_t i, int thread)
 	const float *q = job->call->in_data[0], *k = job->call->in_data[1], *v = job->call->in_data[2];
 	float *lse = (float *)job->call->out_data[1] + (image * s.heads + head) * s.queries + first;
 	turn(scratch.turned, q + at, queries, s.width, s.row);
-	attend(job->device, &s, &scratch, k + keys_at, v + keys_at, queries,
+	attend(job->device, &s, &scratch, k + keys_at, v + keys_at, first, queries,
 		(float *)job->call->out_data[0] + at);
 	for (int64_t j = 0; j < queries; j++)
 		lse[j] = scratch.row[0][j] + logf(scratch.row[1][j]);
@@ -204,6 +219,7 @@ static void attend_backward(const struct cpu_device *device, const struct attent
 				      .rows = keys,
 				      .columns = queries,
 				      .depth = s->width});
+	hide_later(s, p, first, queries, key, keys);
 	block_product(device, (struct block_product){.a = g->v + keys_at,
 				      .a_row = row,
 				      .a_step = 1,

@@ -262,6 +262,18 @@ int graph_attention(struct graph *graph, int q, int k, int v, int heads)
 	return y;
 }
 
+int graph_causal_attention(struct graph *graph, int q, int k, int v, int heads)
+{
+	int y;
+
+	if (graph_usable(graph, (int[]){q, k}, 2) && graph_dim(graph, q, 1) != graph_dim(graph, k, 1))
+		return graph_fail_shapes(graph, "attention", q, k);
+	y = graph_attention(graph, q, k, v, heads);
+	if (y >= 0)
+		graph_last_node(graph)->attention.causal = true;
+	return y;
+}
+
 int graph_geglu(struct graph *graph, int x)
 {
 	struct tensor shape;

@@ -102,6 +102,8 @@ struct batch_norm {
 int graph_batch_norm(struct graph *graph, int x, const char *name, struct batch_norm norm, int residual);
 /* q [N,T,H*D], k and v [N,S,H*D] -> [N,T,H*D]; softmax(q k^T / sqrt(D)) v for each of `heads` heads. Memory linear in T+S. */
 int graph_attention(struct graph *graph, int q, int k, int v, int heads);
+/* The same where token t of q sees the tokens 0 .. t of k and v; T = S. */
+int graph_causal_attention(struct graph *graph, int q, int k, int v, int heads);
 /* x [..., 2C] -> a * gelu(g), a the first half, g the second; exact erf GELU. */
 int graph_geglu(struct graph *graph, int x);
 int graph_activation(struct graph *graph, int x, enum activation activation);

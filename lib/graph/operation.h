@@ -169,6 +169,7 @@ struct node {
 		} norm;
 		struct {
 			int heads;
+			bool causal; /* a query sees the keys up to its own */
 		} attention;
 		struct {
 			enum activation activation;

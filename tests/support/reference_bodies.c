@@ -375,6 +375,12 @@ static struct attention attention_of(const struct call *call)
 		q->dim[0], q->dim[1], k->dim[1], q->dim[2], heads, size, 1 / sqrt((double)size)};
 }
 
+/* Keys that query t sees. */
+static int64_t seen(const struct call *call, const struct attention *a, int64_t t)
+{
+	return call->node->attention.causal ? t + 1 : a->keys;
+}
+
 /* First element of a token's part for one head. */
 static int64_t part(const struct attention *a, int64_t tokens, int64_t n, int64_t h, int64_t token)
 {
@@ -399,9 +405,9 @@ static void attention(const struct call *call, double **in, double **out)
 		const double *q = in[0] + part(&a, a.queries, n, h, t);
 		double *o = out[0] + part(&a, a.queries, n, h, t), sum = 0, top = -INFINITY;
 
-		for (int64_t s = 0; s < a.keys; s++)
+		for (int64_t s = 0; s < seen(call, &a, t); s++)
 			top = fmax(top, a.scale * dot(q, in[1] + part(&a, a.keys, n, h, s), a.size));
-		for (int64_t s = 0; s < a.keys; s++) {
+		for (int64_t s = 0; s < seen(call, &a, t); s++) {
 			double p = exp(a.scale * dot(q, in[1] + part(&a, a.keys, n, h, s), a.size) - top);
 
 			sum += p;
@@ -424,7 +430,7 @@ static void attention_backward(const struct call *call, double **in, double **ou
 		int64_t at = part(&a, a.queries, n, h, t);
 		double delta = dot(in[3] + at, in[5] + at, a.size);
 
-		for (int64_t s = 0; s < a.keys; s++) {
+		for (int64_t s = 0; s < seen(call, &a, t); s++) {
 			int64_t key = part(&a, a.keys, n, h, s);
 			double p = exp(a.scale * dot(in[0] + at, in[1] + key, a.size) - in[4][i]);
 			double ds = p * (dot(in[5] + at, in[2] + key, a.size) - delta) * a.scale;

@@ -71,6 +71,15 @@ static int build_far_layer_norm(struct bench *bench, const int *s)
 	return graph_layer_norm(bench->graph, x, "norm", 1e-5);
 }
 
+/* n tokens width, heads */
+static int build_causal_attention(struct bench *bench, const int *s)
+{
+	int64_t dim[3] = {s[0], s[1], s[2]};
+	int q = row_variable(bench, "q", 3, dim), k = row_variable(bench, "k", 3, dim);
+
+	return graph_causal_attention(bench->graph, q, k, row_variable(bench, "v", 3, dim), s[3]);
+}
+
 /* n queries keys width, heads, 1: one tensor is q, k and v */
 static int build_attention(struct bench *bench, const int *s)
 {
@@ -181,6 +190,8 @@ static const struct row rows[] = {
 	{"attention", build_attention, 1e-5,
 		{{1, 1, 1, 1, 1, 0}, {2, 5, 3, 6, 2, 0}, {1, 7, 7, 8, 1, 1}, {2, 33, 2, 32, 1, 0},
 			{2, 48, 48, 64, 2, 0}, {1, 130, 130, 24, 3, 0}}},
+	{"causal attention", build_causal_attention, 1e-5,
+		{{1, 1, 1, 1}, {2, 5, 6, 2}, {1, 9, 8, 1}, {2, 33, 8, 1}, {1, 70, 24, 3}, {1, 300, 8, 1}}},
 	{"geglu", build_geglu, 5e-6, {{1, 1}, {3, 5}, {17, 16}, {40, 129}}},
 	{"relu", build_activation, 2e-6,
 		{{1, 1, ACTIVATION_RELU}, {3, 7, ACTIVATION_RELU}, {50, 33, ACTIVATION_RELU}}},
