@@ -35,6 +35,7 @@ __attribute__((unused)) static char *fixture_make(const char *name, const char *
 enum { FIXTURE_TENSORS = 3, FIXTURE_ELEMENTS = 24 };
 struct fixture_weights {
 	float values[2][FIXTURE_TENSORS][FIXTURE_ELEMENTS];
+	char names[2][FIXTURE_TENSORS][24];
 	struct safetensor model[FIXTURE_TENSORS], optimizer[FIXTURE_TENSORS];
 	struct checkpoint_text text;
 	struct checkpoint_content content;
@@ -42,7 +43,6 @@ struct fixture_weights {
 
 __attribute__((unused)) static void fixture_weights(struct fixture_weights *weights, int64_t step)
 {
-	static char names[2][FIXTURE_TENSORS][24];
 	static const char json[] = "{\"sample_size\": 8}\n";
 	*weights = (struct fixture_weights){.text = {"model/net/config.json", json, sizeof json - 1}};
 	for (int kind = 0; kind < 2; kind++)
@@ -50,9 +50,9 @@ __attribute__((unused)) static void fixture_weights(struct fixture_weights *weig
 			float *values = weights->values[kind][i];
 			for (int j = 0; j < FIXTURE_ELEMENTS; j++)
 				values[j] = (float)(step * 1000 + kind * 500 + i * 100 + j) / 7;
-			snprintf(names[kind][i], sizeof names[kind][i], "layer.%d%s", i, kind ? ".m" : "");
+			snprintf(weights->names[kind][i], sizeof weights->names[kind][i], "layer.%d%s", i, kind ? ".m" : "");
 			(kind ? weights->optimizer : weights->model)[i] =
-				(struct safetensor){.name = names[kind][i],
+				(struct safetensor){.name = weights->names[kind][i],
 					.type = SAFETENSORS_F32,
 					.dims = 2,
 					.dim = {4, FIXTURE_ELEMENTS / 4},
