@@ -161,7 +161,7 @@ static const char *try_budgets(
 	return wrong;
 }
 
-#define GRAPHS 60
+#define GRAPHS 40
 
 static void test_random_graphs(void)
 {
@@ -189,10 +189,10 @@ static void test_random_graphs(void)
 		"graph %d: %s", (int)seed, wrong ? wrong : "");
 	check_report(early < late, "early updates need less memory", "%llu bytes, not less than %llu",
 		(unsigned long long)early, (unsigned long long)late);
-	check_report(tally.fits > 60 && tally.repeated > 300 && tally.smallest < 0.75,
+	check_report(tally.fits > 40 && tally.repeated > 200 && tally.smallest < 0.75,
 		"budgets are met by computing again", "%d met, %zu results again, smallest share %.2f",
 		tally.fits, tally.repeated, tally.smallest);
-	check_report(tally.misses > 50, "budgets that cannot be met are seen", "%d", tally.misses);
+	check_report(tally.misses > 40, "budgets that cannot be met are seen", "%d", tally.misses);
 	printf("# %d budgets met, %d not, %zu results computed again, down to %.2f of the arena\n",
 		tally.fits, tally.misses, tally.repeated, tally.smallest);
 	device->backend->close(device);

@@ -142,10 +142,23 @@ static double node_flops(const struct graph *graph, const struct node *node)
 	}
 }
 
+/* An update reads the gradient, and reads and writes the value and its state. */
+static double update_traffic(const struct graph *graph, const struct node *node)
+{
+	const struct tensor *gradient = &graph->tensors[node->in[0]];
+	const struct parameter *parameter =
+		store_parameter(graph->program->store, (size_t)gradient->parameter);
+	int state = parameter->statistic ? 0 : program_state_slots(graph->program);
+
+	return (double)gradient->bytes * (1 + 2 * (1 + state));
+}
+
 static double node_traffic(const struct graph *graph, const struct node *node)
 {
 	double bytes = 0;
 
+	if (node->operation == OP_UPDATE)
+		return update_traffic(graph, node);
 	for (int k = 0; k < NODE_INPUTS; k++)
 		bytes += node->in[k] < 0 ? 0 : (double)graph->tensors[node->in[k]].bytes;
 	for (int k = 0; k < NODE_OUTPUTS; k++) {

@@ -109,6 +109,11 @@ static bool averages(const struct program *program)
 	return program->has_rule && trains(program) && program->rule.average > 0;
 }
 
+int program_state_slots(const struct program *program)
+{
+	return moments(program) + averages(program);
+}
+
 /* Partial sums that wait while `micros` micro-batches are added in pairs from the left: log2, rounded down.
  */
 static int accumulators(const struct program *program)
@@ -146,7 +151,7 @@ static void add_up(struct program *program, struct program_bytes *bytes)
 	*bytes = (struct program_bytes){.parameters = store->bytes};
 	bytes->gradients = trains(program) && !program->early ? store->trained_bytes : 0;
 	bytes->accumulators = (uint64_t)accumulators(program) * store->trained_bytes;
-	bytes->state = (uint64_t)(moments(program) + averages(program)) * store->trained_bytes;
+	bytes->state = (uint64_t)program_state_slots(program) * store->trained_bytes;
 	for (size_t i = 0; i < program->graph_count; i++) {
 		const struct graph *graph = program->graphs[i];
 
