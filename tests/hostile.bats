@@ -341,7 +341,7 @@ run/.user.partial" ]
 		cp cut run/predictions/rooms/rgb/00003.npy
 		run_tool 65 "$ROOT/bin/eval" run
 		one_error 'rgb/00003.npy: ' 'remove the file to have it predicted again'
-		! [[ $stderr == *PNG* ]]
+		[[ $stderr != *PNG* ]]
 		rm run/predictions/rooms/rgb/00003.npy
 		run_tool 0 "$ROOT/bin/eval" run
 		[ "$output" = "$(cat rows)" ]

@@ -162,6 +162,7 @@ is_whole() {
 	run_tool 0 train-step-loop --take-over RUN
 	status=0
 	wait "$first" || status=$?
+	tail -n 3 first.log
 	[ "$status" -eq 70 ]
 	[[ $(tail -n 1 first.log) == *"shift 3 has taken over"* ]]
 	[ "$(tail -n 1 RUN/log/step.tsv | cut -f 1)" = 30 ]

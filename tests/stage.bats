@@ -12,14 +12,15 @@ setup() {
 tree() {
 	local i
 	mkdir -p "$1/a/b" "$1/c d" "$1/empty"
-	for i in $(seq 40); do head -c $((i * 997)) /dev/urandom >"$1/a/$i"; done
+	# no X anywhere: tests damage files by writing one
+	for i in $(seq 40); do yes "line of file $i" | head -c $((i * 997)) >"$1/a/$i"; done
 	: >"$1/nothing"
 	echo one >"$1/c d/-dash"
 	echo two >"$1/c d/$(printf 'tab\there')"
 	echo three >"$1/c d/$(printf 'new\nline')"
 	echo four >"$1/c d/back\\slash"
 	echo five >"$1/a/b/$(printf 'b\377yte')"
-	head -c 300000 /dev/urandom >"$1/a/b/large"
+	seq 100000 | head -c 300000 >"$1/a/b/large"
 }
 
 stage() { # STATUS WORD ...

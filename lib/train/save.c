@@ -159,6 +159,7 @@ static int commit(struct saver *saver, int status, int64_t step, const struct tr
 		else
 			status = checkpoint_commit(
 				saver->shift, step, state, &content, saver->directory, saver->shard);
+		status = shift_failed(saver->shift, status); /* a newer shift sweeps what this one writes */
 	}
 	return comm_agree(comm, status, NULL, 0, NULL);
 }
