@@ -41,6 +41,8 @@ struct tar_writer {
 };
 int tar_write_file(
 	struct tar_writer *writer, const char *name, bool executable, const void *data, size_t bytes);
+/* The header alone: `bytes` bytes and zeros up to a multiple of 512 must follow. */
+int tar_begin_file(struct tar_writer *writer, const char *name, bool executable, uint64_t bytes);
 int tar_write_link(struct tar_writer *writer, const char *name, const char *target);
 int tar_write_directory(struct tar_writer *writer, const char *name);
 int tar_finish(struct tar_writer *writer);

@@ -143,11 +143,16 @@ static int write_header(struct tar_writer *writer, struct header header)
 	return status ? status : write_header_block(writer, &header);
 }
 
+int tar_begin_file(struct tar_writer *writer, const char *name, bool executable, uint64_t bytes)
+{
+	return write_header(writer,
+		(struct header){.name = name, .type = '0', .mode = executable ? 0755 : 0644, .bytes = bytes});
+}
+
 int tar_write_file(
 	struct tar_writer *writer, const char *name, bool executable, const void *data, size_t bytes)
 {
-	struct header header = {.name = name, .type = '0', .mode = executable ? 0755 : 0644, .bytes = bytes};
-	int status = write_header(writer, header);
+	int status = tar_begin_file(writer, name, executable, bytes);
 	return status ? status : write_padded(writer, data, bytes);
 }
 
