@@ -57,13 +57,72 @@ static int check_model(const struct config *config)
 	return check_divides(config, "model.widths", "model.norm_groups");
 }
 
+static bool is(const struct config *config, const char *key, const char *value)
+{
+	return strcmp(config_text(config, key), value) == 0;
+}
+
+static int refuse_key(const struct config *config, const char *key, const char *what)
+{
+	return error_set(STATUS_CONFIG, "%s: %s %s", config_source(config, key), key, what);
+}
+
+static int check_optimizer(const struct config *config)
+{
+	if (!is(config, "optimizer.name", "sgd") || !config_bool(config, "optimizer.nesterov"))
+		return STATUS_OK;
+	if (config_number(config, "optimizer.momentum") == 0)
+		return refuse_pair(config, "optimizer.nesterov", "needs momentum:", "optimizer.momentum");
+	if (config_number(config, "optimizer.dampening") != 0)
+		return refuse_pair(
+			config, "optimizer.nesterov", "goes without dampening:", "optimizer.dampening");
+	return STATUS_OK;
+}
+
+#define MILESTONES 32 /* as many as a schedule holds */
+
+static int check_milestones(const struct config *config, bool two)
+{
+	const char *key = "schedule.milestones";
+	size_t count = config_count(config, key);
+	if (two ? count != 2 : count < 1 || count > MILESTONES)
+		return refuse_key(config, key,
+			two ? "must be two numbers such as 300000,400000"
+			    : "must be 1 to 32 numbers such as 50,100,150");
+	for (size_t i = 1; i < count; i++)
+		if (config_integer_at(config, key, i) < config_integer_at(config, key, i - 1))
+			return refuse_key(config, key, "must rise");
+	if (!(config_number(config, "schedule.gamma") > 0))
+		return refuse_key(config, "schedule.gamma", "must be above 0");
+	return STATUS_OK;
+}
+
+static int check_schedule(const struct config *config)
+{
+	bool two = is(config, "schedule.name", "two-steps"), plateau = is(config, "schedule.name", "plateau");
+	if (two || is(config, "schedule.name", "multistep"))
+		return check_milestones(config, two);
+	if (plateau && config_number(config, "schedule.gamma") >= 1)
+		return refuse_key(config, "schedule.gamma", "must be below 1: a plateau cuts the rate");
+	if (plateau && config->lists[SYNTAX_VAL].count == 0)
+		return refuse_key(config, "schedule.name",
+			"plateau follows the loss of the first group of data.val, which is empty");
+	if (!plateau && !is(config, "schedule.name", "constant") && is(config, "schedule.by", "step") &&
+		config_integer(config, "schedule.warmup") >= config_integer(config, "schedule.total"))
+		return refuse_pair(config, "schedule.warmup", "must be below", "schedule.total");
+	return STATUS_OK;
+}
+
 static int check_training(const struct config *config)
 {
 	if (config_integer(config, "batch.size") % config_integer(config, "batch.micro") != 0)
 		return refuse_pair(config, "batch.size", "must be a multiple of", "batch.micro");
-	if (strcmp(config_text(config, "schedule.name"), "constant") != 0 &&
-		config_integer(config, "schedule.warmup") >= config_integer(config, "schedule.total"))
-		return refuse_pair(config, "schedule.warmup", "must be below", "schedule.total");
+	if (is(config, "batch.rest", "short") &&
+		config_integer(config, "batch.size") != config_integer(config, "batch.micro"))
+		return refuse_pair(
+			config, "batch.rest", "needs one micro-batch a step, as large as", "batch.size");
+	if (check_optimizer(config) || check_schedule(config))
+		return error_status();
 	if (config_number(config, "diffusion.beta_start") > config_number(config, "diffusion.beta_end"))
 		return refuse_pair(config, "diffusion.beta_start", "must not be above", "diffusion.beta_end");
 	if (config_bool(config, "diffusion.zero_snr") &&
