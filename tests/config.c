@@ -256,6 +256,16 @@ static const struct {
 	{DATA "model: { heads = [3, 5, 5, 5]; }",
 		"must be multiples, level by level, of model.heads = 3,5,5,5"},
 	{DATA "schedule: { warmup = 10; total = 10; }", "schedule.warmup = 10 (/"},
+	{DATA "schedule: { name = \"multistep\"; }", "schedule.milestones must be 1 to 32 numbers"},
+	{DATA "schedule: { name = \"two-steps\"; milestones = [3]; }", "must be two numbers"},
+	{DATA "schedule: { name = \"multistep\"; milestones = [3, 2]; }", "schedule.milestones must rise"},
+	{DATA "schedule: { name = \"multistep\"; milestones = [3]; gamma = 0; }",
+		"schedule.gamma must be above 0"},
+	{DATA "schedule: { name = \"plateau\"; }", "data.val, which is empty"},
+	{DATA "schedule: { name = \"plateau\"; gamma = 1; }", "schedule.gamma must be below 1"},
+	{DATA "optimizer: { name = \"sgd\"; momentum = 0; nesterov = true; }", "needs momentum"},
+	{DATA "optimizer: { name = \"sgd\"; dampening = 0.9; nesterov = true; }", "goes without dampening"},
+	{DATA "batch: { size = 8; micro = 4; rest = \"short\"; }", "needs one micro-batch a step"},
 	{DATA "diffusion: { beta_start = 0.1; beta_end = 0.01; }", "must not be above diffusion.beta_end"},
 	{DATA "diffusion: { prediction = \"epsilon\"; }", "diffusion.zero_snr"},
 	{DATA "depth: { quantile = 0.5; }", "depth.quantile = 0.5 is out of range: 0 to 0.49"},
@@ -527,7 +537,8 @@ static bool is_bound_by_checks(const char *key)
 	static const char *const keys[] = {"model.widths", "model.heads", "model.attention",
 		"model.norm_groups", "batch.size", "batch.micro", "schedule.warmup", "diffusion.beta_start",
 		"diffusion.beta_end", "diffusion.prediction", "validate.steps", "predict.steps",
-		"diffusion.timesteps", "memory", "data.cache"};
+		"diffusion.timesteps", "memory", "data.cache", "batch.rest", "schedule.name",
+		"schedule.milestones", "schedule.gamma", "optimizer.nesterov"};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		if (!strcmp(key, keys[i]))
 			return true;
