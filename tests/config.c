@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "config/explain.h"
 #include "config/scan.h"
+#include "config/tasks.h"
 #include "config/value.h"
 
 #define SEED 20240607
@@ -511,14 +512,18 @@ static void random_member(struct dice *dice, const struct config_key *row, struc
 	if (row->type == CONFIG_BOOL)
 		text_add(out, roll(dice, 2) ? "true" : "false");
 	else if (row->type == CONFIG_NUMBER || row->type == CONFIG_SECONDS)
-		text_number(out, roll(dice, 3) ? value : floor(value));
+		text_number(out, roll(dice, 3) ? value : fmax(floor(value), row->minimum));
 	else
 		text_format(out, "%" PRId64, (int64_t)floor(value));
 }
 
-static void random_choice(struct dice *dice, const struct config_key *row, struct text *out)
+static void random_choice(struct dice *dice, const struct config_key *row, const char *task, struct text *out)
 {
-	char *choices = memory_text(row->choices), *field[16];
+	const char *here = row->choices;
+	for (const struct config_task_key *at = config_task_keys; at->task; at++)
+		if (!strcmp(at->task, task) && !strcmp(at->key, row->key) && at->choices)
+			here = at->choices;
+	char *choices = memory_text(here), *field[16];
 	int count = choices ? text_split(choices, '|', field, 16) : 0;
 	if (count > 0)
 		text_add(out, field[roll(dice, (uint64_t)count)]);
@@ -538,7 +543,8 @@ static bool is_bound_by_checks(const char *key)
 		"model.norm_groups", "batch.size", "batch.micro", "schedule.warmup", "diffusion.beta_start",
 		"diffusion.beta_end", "diffusion.prediction", "validate.steps", "predict.steps",
 		"diffusion.timesteps", "memory", "data.cache", "batch.rest", "schedule.name",
-		"schedule.milestones", "schedule.gamma", "optimizer.nesterov"};
+		"schedule.milestones", "schedule.gamma", "optimizer.nesterov", "task", "clip.mean",
+		"clip.std", "clip.jitter", "model.input"};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		if (!strcmp(key, keys[i]))
 			return true;
@@ -546,9 +552,9 @@ static bool is_bound_by_checks(const char *key)
 }
 
 /* One word for about half of the keys that may take any value of their range. */
-static void random_word(struct dice *dice, const struct config_key *row, struct text *out)
+static void random_word(struct dice *dice, const struct config_key *row, const char *task, struct text *out)
 {
-	if (roll(dice, 2) || is_bound_by_checks(row->key))
+	if (roll(dice, 2) || is_bound_by_checks(row->key) || !config_row_applies(row, task))
 		return;
 	text_format(out, "%s=", row->key);
 	if (row->type == CONFIG_TEXT || row->type == CONFIG_PATH) {
@@ -559,29 +565,38 @@ static void random_word(struct dice *dice, const struct config_key *row, struct 
 		add_escaped(out, string.data ? string.data : "");
 		text_release(&string);
 	} else if (row->type == CONFIG_CHOICE) {
-		random_choice(dice, row, out);
+		random_choice(dice, row, task, out);
 	} else {
 		random_member(dice, row, out);
 	}
 }
 
+#define WORDS 256 /* more than there are keys */
+
 static bool random_round_trip(struct dice *dice)
 {
-	struct text words[128] = {{0}};
-	struct config_layer layers[128] = {{0}};
+	static const char *const tasks[] = {"depth", "classify"};
+	const char *task = tasks[roll(dice, 2)];
+	struct text words[WORDS] = {{0}};
+	struct config_layer layers[WORDS] = {{0}};
 	struct config *config = NULL;
-	struct text *path = &words[126], *bytes = &words[127];
+	struct text *path = &words[WORDS - 1], *bytes = &words[WORDS - 2], *system = &words[WORDS - 3];
 	size_t count = 0;
+	text_format(system, "task=%s", task);
+	layers[count++].text = system->data;
 	text_add(path, "data.train.g.path=/x");
 	random_string(dice, path);
-	text_format(bytes, "data.cache=%" PRIu64, roll(dice, (uint64_t)1 << 50));
+	if (strcmp(task, "depth"))
+		text_add(bytes, "data.train.g.annotation=/a");
+	else
+		text_format(bytes, "data.cache=%" PRIu64, roll(dice, (uint64_t)1 << 50));
 	for (char *at = path->data + strlen("data.train.g.path="); at && *at; at++)
 		if (*at == '$')
 			*at = 'S';
 	layers[count++].text = path->data;
 	layers[count++].text = bytes->data;
-	for (int row = 0; config_keys[row].key && row < 120; row++) {
-		random_word(dice, &config_keys[row], &words[row]);
+	for (int row = 0; config_keys[row].key && row < WORDS - 3; row++) {
+		random_word(dice, &config_keys[row], task, &words[row]);
 		if (words[row].length > 0)
 			layers[count++].text = words[row].data;
 	}
@@ -591,7 +606,7 @@ static bool random_round_trip(struct dice *dice)
 	}
 	bool good = !config_compose(layers, count, &config) && round_trip(config);
 	config_free(config);
-	for (size_t i = 0; i < 128; i++)
+	for (size_t i = 0; i < WORDS; i++)
 		text_release(&words[i]);
 	return good;
 }
@@ -629,6 +644,41 @@ static void test_canonical(void)
 			"missing: %s", lines[i]);
 	free(canonical);
 	config_free(config);
+}
+
+/* Each task has its keys, defaults and choices; config.cfg holds those alone. */
+static void test_tasks(void)
+{
+	const char *const words[] = {
+		"task=classify", "data.train.a.path=/a", "data.train.a.annotation=/b", "batch.size=24"};
+	const char *const others[] = {
+		"task=classify", "data.train.a.path=/a", "data.train.a.annotation=/b", "model.layers=2"};
+	struct config *config = NULL, *again = NULL;
+	if (!check(!compose_words(words, 4, &config), "tasks: classify composes"))
+		return;
+	check(!strcmp(config_text(config, "model.name"), "resnet") &&
+			!strcmp(config_group_text(config, "data.train", 0, "layout"), "frames"),
+		"tasks: defaults of their own");
+	check(config_integer(config, "batch.micro") == 24, "tasks: a default that follows another key");
+	char *canonical = config_canonical(config);
+	check(canonical && strstr(canonical, "clip:\n{\n\tsize = 112;\n") &&
+			!strstr(canonical, "diffusion") && !strstr(canonical, "widths") &&
+			!strstr(canonical, "benchmark_crop"),
+		"tasks: config.cfg has the keys of its task alone");
+	check(!config_load(scratch_file("config.cfg", canonical ? canonical : ""), &again) &&
+			!strcmp(config_id(config), config_id(again)),
+		"tasks: config.cfg is read back with the same id");
+	config_free(again);
+	free(canonical);
+	config_free(config);
+	check(compose_words(others, 4, &config) == STATUS_CONFIG &&
+			strstr(error_message(),
+				"model.layers is a key of task depth; this run's task is classify"),
+		"tasks: a key of another task");
+	check(compose_words((const char *const[]){"data.train.a.path=/a", "model.name=resnet"}, 2, &config) ==
+				STATUS_CONFIG &&
+			strstr(error_message(), "model.name = resnet does not go with task depth"),
+		"tasks: a choice of another task");
 }
 
 /* A run's own file: nothing that depends on other files or on the environment. */
@@ -742,6 +792,7 @@ int main(void)
 	test_presets();
 	test_random_configs();
 	test_canonical();
+	test_tasks();
 	test_load();
 	test_identity();
 	test_compare();

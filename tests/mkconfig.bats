@@ -134,7 +134,7 @@ explained() {
 	[ "$(explained data.train.rooms.path)" = "$PWD/x|argv[4]" ]
 	[ "$(explained data.val.rooms.path)" = "$PWD/x|$ROOT/slurm/presets/depth-tiny.cfg:$(grep -n 'data.train.rooms.path}' \
 		"$ROOT/slurm/presets/depth-tiny.cfg" | head -n 1 | cut -d: -f1)" ]
-	diff <(mkconfig --keys | sed 1d | cut -f1 | grep -v '^data\.LIST') <(sed 1d <<<"$output" | cut -f1 | grep -vE '^data\.(train|val|vis|test)\.')
+	diff <(mkconfig --keys | sed 1d | awk -F'\t' '$8 == "-" || $8 == "depth" { print $1 }' | grep -v '^data\.LIST') <(sed 1d <<<"$output" | cut -f1 | grep -vE '^data\.(train|val|vis|test)\.')
 	awk -F'\t' 'NF != 3 { exit 1 }' <<<"$output"
 }
 
@@ -376,13 +376,26 @@ killed_whole() {
 	[ "${#stderr_lines[@]}" -eq 2 ]
 }
 
-@test "--keys: seven columns, every default valid as a word" {
+# TASK: the defaults of its keys as words
+default_words() {
+	"$ROOT/bin/mkconfig" --keys | sed 1d | awk -F'\t' -v task="$1" '$1 !~ /^data\.LIST/ && ($8 == "-" || $8 == task) {
+		value = $3
+		if (index($9, task "=") == 1) value = substr($9, length(task) + 2)
+		print $1 "=" value }'
+}
+
+@test "--keys: nine columns, every default valid as a word of its task" {
 	run_tool 0 mkconfig --keys
-	awk -F'\t' 'NF != 7 { exit 1 }' <<<"$output"
-	mapfile -t words < <(sed 1d <<<"$output" | awk -F'\t' '$1 !~ /^data\.LIST/ { print $1 "=" $3 }')
+	awk -F'\t' 'NF != 9 { exit 1 }' <<<"$output"
+	mapfile -t words < <(default_words depth)
 	run_tool 0 mkconfig r data.train.a.path=x "${words[@]}"
 	run_tool 0 mkconfig s data.train.a.path=x
 	cmp r/config.cfg s/config.cfg
+	mapfile -t words < <(default_words classify)
+	run_tool 0 mkconfig c data.train.a.path=x data.train.a.annotation=y "${words[@]/#task=depth/task=classify}"
+	run_tool 0 mkconfig d data.train.a.path=x data.train.a.annotation=y task=classify
+	cmp c/config.cfg d/config.cfg
+	grep -qx 'task = "classify";' d/config.cfg
 }
 
 @test "the man page names the environment variables that may be used" {

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "config/compose.h"
-#include "config/internal.h"
+#include "config/tasks.h"
 
 /* "a.b = 3 (demo.cfg:12)" of a key, for messages about several. */
 static void show(const struct config *config, const char *key, struct text *out)
@@ -37,7 +37,7 @@ static int check_divides(const struct config *config, const char *list, const ch
 	return STATUS_OK;
 }
 
-static int check_model(const struct config *config)
+static int check_unet(const struct config *config)
 {
 	size_t levels = config_count(config, "model.widths");
 	if (levels < 1 || levels > 8)
@@ -123,6 +123,11 @@ static int check_training(const struct config *config)
 			config, "batch.rest", "needs one micro-batch a step, as large as", "batch.size");
 	if (check_optimizer(config) || check_schedule(config))
 		return error_status();
+	return STATUS_OK;
+}
+
+static int check_diffusion(const struct config *config)
+{
 	if (config_number(config, "diffusion.beta_start") > config_number(config, "diffusion.beta_end"))
 		return refuse_pair(config, "diffusion.beta_start", "must not be above", "diffusion.beta_end");
 	if (config_bool(config, "diffusion.zero_snr") &&
@@ -135,6 +140,32 @@ static int check_training(const struct config *config)
 	if (config_integer(config, "predict.steps") > config_integer(config, "diffusion.timesteps"))
 		return refuse_pair(config, "predict.steps", "must not be above", "diffusion.timesteps");
 	return STATUS_OK;
+}
+
+/* One value for each channel of the network's input, or none. */
+static int check_channels(const struct config *config, const char *key)
+{
+	size_t channels = strcmp(config_text(config, "model.input"), "flow") == 0 ? 2 : 3,
+	       count = config_count(config, key);
+	if (count == 0 || count == channels)
+		return STATUS_OK;
+	return error_set(STATUS_CONFIG, "%s: %s has %zu values; model.input = %s has %zu channels",
+		config_source(config, key), key, count, config_text(config, "model.input"), channels);
+}
+
+static int check_clips(const struct config *config)
+{
+	int status = check_channels(config, "clip.mean");
+	if (!status)
+		status = check_channels(config, "clip.std");
+	if (!status && config_count(config, "clip.jitter") != 4)
+		status = error_set(STATUS_CONFIG,
+			"%s: clip.jitter must have four values: brightness, contrast, saturation, hue",
+			config_source(config, "clip.jitter"));
+	if (!status && config_number_at(config, "clip.jitter", 3) > 0.5)
+		status = error_set(STATUS_CONFIG, "%s: clip.jitter: a hue of more than 0.5 is all hues",
+			config_source(config, "clip.jitter"));
+	return status;
 }
 
 /* ===== data groups ===== */
@@ -150,13 +181,11 @@ static int refuse_group(int list, const struct config_group *group, const char *
 		syntax_list_names[list], group->name, name, what);
 }
 
-static int check_group(int list, const struct config_group *group)
+static int check_depth_group(int list, const struct config_group *group)
 {
 	const struct config_value *size = &field(group, "size")->value;
 	double minimum = field(group, "min")->value.numbers[0],
 	       maximum = field(group, "max")->value.numbers[0];
-	if (!field(group, "path")->value.texts[0][0])
-		return refuse_group(list, group, "path", "is missing: say where the data is");
 	if (size->count != 0 && size->count != 2)
 		return refuse_group(list, group, "size", "must be height,width such as 96,128, or empty");
 	for (size_t i = 0; i < size->count; i++)
@@ -169,11 +198,47 @@ static int check_group(int list, const struct config_group *group)
 	return STATUS_OK;
 }
 
+static int check_clips_group(const struct config *config, int list, const struct config_group *group)
+{
+	if (!field(group, "annotation")->value.texts[0][0])
+		return refuse_group(
+			list, group, "annotation", "is missing: name the file with labels and subsets");
+	if (strcmp(config_text(config, "model.input"), "flow") == 0 &&
+		strcmp(field(group, "layout")->value.texts[0], "hdf5") != 0)
+		return refuse_group(list, group, "layout", "must be hdf5 for model.input = flow");
+	return STATUS_OK;
+}
+
+static int check_group(const struct config *config, int list, const struct config_group *group)
+{
+	if (!field(group, "path")->value.texts[0][0])
+		return refuse_group(list, group, "path", "is missing: say where the data is");
+	return strcmp(config_task(config), "depth") == 0 ? check_depth_group(list, group)
+							 : check_clips_group(config, list, group);
+}
+
+/* "auto" means something else in the training data. */
+static int check_subset(
+	int list, const struct config_group *group, int other, const struct config_group *same)
+{
+	const char *subset = field(group, "subset")->value.texts[0];
+	if (strcmp(subset, "auto") != 0 || list == SYNTAX_TRAIN || other != SYNTAX_TRAIN ||
+		strcmp(field(same, "subset")->value.texts[0], subset) != 0)
+		return STATUS_OK;
+	return error_set(STATUS_CONFIG,
+		"%s: %s.%s is another subset than %s.%s: give it another name, or both a subset",
+		field(group, "path")->source, syntax_list_names[list], group->name, syntax_list_names[other],
+		group->name);
+}
+
 /* A name is one dataset everywhere: where it stands again, all fields but the weight must be the same. */
 static int check_same(const struct config *config, int list, const struct config_group *group)
 {
 	for (int other = 0; other < list; other++) {
 		const struct config_group *same = config_group_find(config, other, group->name);
+		if (same && strcmp(config_task(config), "classify") == 0 &&
+			check_subset(list, group, other, same))
+			return error_status();
 		for (int row = 0; same && config_group_keys[row].key; row++) {
 			const struct config_key *key = &config_group_keys[row];
 			if (strcmp(key->key, "weight") == 0 ||
@@ -208,7 +273,7 @@ static int check_data(const struct config *config)
 			status = error_set(STATUS_CONFIG, "%s has more than %d groups",
 				syntax_list_names[list], LIST_GROUPS);
 		for (size_t i = 0; i < config->lists[list].count && !status; i++) {
-			status = check_group(list, &config->lists[list].group[i]);
+			status = check_group(config, list, &config->lists[list].group[i]);
 			if (!status)
 				status = check_same(config, list, &config->lists[list].group[i]);
 		}
@@ -218,9 +283,12 @@ static int check_data(const struct config *config)
 
 int config_check(const struct config *config)
 {
-	int status = check_model(config);
+	bool depth = strcmp(config_task(config), "depth") == 0;
+	int status = depth ? check_unet(config) : check_clips(config);
 	if (!status)
 		status = check_training(config);
+	if (!status && depth)
+		status = check_diffusion(config);
 	if (!status)
 		status = check_data(config);
 	return status;

@@ -7,6 +7,7 @@
 #include "config/check.h"
 #include "config/internal.h"
 #include "config/resolve.h"
+#include "config/tasks.h"
 
 /* ===== unknown keys ===== */
 
@@ -137,6 +138,8 @@ int config_compose(const struct config_layer *layers, size_t count, struct confi
 		status = apply_all(made, &all);
 	if (!status)
 		status = config_resolve(made);
+	if (!status)
+		status = config_check_tasks(made);
 	if (!status) {
 		forget_assignments(made);
 		status = config_check(made);

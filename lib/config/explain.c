@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/memory.h"
-#include "config/internal.h"
+#include "config/tasks.h"
 
 /* ===== where values came from ===== */
 
@@ -23,10 +23,12 @@ static void explain_row(
 	text_release(&value);
 }
 
-static void explain_group(int list, const struct config_group *group, struct text *out)
+static void explain_group(int list, const struct config_group *group, const char *task, struct text *out)
 {
 	struct text key = {0};
 	for (int row = 0; config_group_keys[row].key; row++) {
+		if (!config_row_applies(&config_group_keys[row], task))
+			continue;
 		text_clear(&key);
 		text_format(
 			&key, "%s.%s.%s", syntax_list_names[list], group->name, config_group_keys[row].key);
@@ -38,12 +40,28 @@ static void explain_group(int list, const struct config_group *group, struct tex
 
 void config_explain(const struct config *config, struct text *out)
 {
+	const char *task = config_task(config);
 	text_add(out, "#key\tvalue\tsource\n");
 	for (int row = 0; config_keys[row].key; row++)
-		explain_row(config_keys[row].key, &config_keys[row], &config->slots[row], out);
+		if (config_row_applies(&config_keys[row], task))
+			explain_row(config_keys[row].key, &config_keys[row], &config->slots[row], out);
 	for (int list = 0; list < SYNTAX_LISTS; list++)
 		for (size_t i = 0; i < config->lists[list].count; i++)
-			explain_group(list, &config->lists[list].group[i], out);
+			explain_group(list, &config->lists[list].group[i], task, out);
+}
+
+/* "classify=0.1", or "-". */
+static void special_defaults(const struct config_key *row, struct text *out)
+{
+	const char *between = "";
+	for (const struct config_task_key *at = config_task_keys; at->task; at++) {
+		if (strcmp(at->key, row->key) != 0 || !at->value)
+			continue;
+		text_format(out, "%s%s=%s", between, at->task, at->value);
+		between = ",";
+	}
+	if (!*between)
+		text_add(out, "-");
 }
 
 static void key_row(const char *prefix, const struct config_key *row, struct text *out)
@@ -70,12 +88,14 @@ static void key_row(const char *prefix, const struct config_key *row, struct tex
 		text_add(out, "..");
 		text_number(out, row->maximum);
 	}
-	text_format(out, "\t%s\n", row->help);
+	text_format(out, "\t%s\t%s\t", row->help, row->tasks ? row->tasks : "-");
+	special_defaults(row, out);
+	text_add(out, "\n");
 }
 
 void config_key_table(struct text *out)
 {
-	text_add(out, "#key\ttype\tdefault\tunit\tkind\trange\thelp\n");
+	text_add(out, "#key\ttype\tdefault\tunit\tkind\trange\thelp\ttask\ttask_default\n");
 	for (int row = 0; config_keys[row].key; row++)
 		key_row("", &config_keys[row], out);
 	for (int row = 0; config_group_keys[row].key; row++)
@@ -138,10 +158,10 @@ static int compare_slot(const char *prefix, const struct config_key *row, int li
 	return add(out, &key, &old, &new, changes_numbers(row, list, before, after));
 }
 
-static int default_value(const struct config_key *row, struct config_value *value)
+static int default_value(const struct config_key *row, const char *task, struct config_value *value)
 {
 	struct literal literal = {0};
-	int status = literal_word(&literal, row->value);
+	int status = literal_word(&literal, config_row_default(row, task));
 	if (!status)
 		status = value_convert(row, row->key, &literal, value);
 	literal_release(&literal);
@@ -149,15 +169,15 @@ static int default_value(const struct config_key *row, struct config_value *valu
 }
 
 /* Either group may be missing: its fields are the defaults. */
-static int compare_group(int list, const struct config_group *before, const struct config_group *after,
-	struct config_differences *out)
+static int compare_group(int list, const char *task, const struct config_group *before,
+	const struct config_group *after, struct config_differences *out)
 {
 	struct text prefix = {0};
 	text_format(&prefix, "%s.%s.", syntax_list_names[list], before ? before->name : after->name);
 	int status = text_check(&prefix);
 	for (int row = 0; config_group_keys[row].key && !status; row++) {
 		struct config_value standard = {0};
-		status = default_value(&config_group_keys[row], &standard);
+		status = default_value(&config_group_keys[row], task, &standard);
 		if (!status)
 			status = compare_slot(prefix.data, &config_group_keys[row], list,
 				before ? &before->slots[row].value : &standard,
@@ -186,12 +206,13 @@ static int compare_list(
 		status = add(out, &key, &old, &new, list != SYNTAX_TEST);
 	for (size_t i = 0; i < before->lists[list].count && !status; i++) {
 		const struct config_group *group = &before->lists[list].group[i];
-		status = compare_group(list, group, config_group_find(after, list, group->name), out);
+		status = compare_group(
+			list, config_task(before), group, config_group_find(after, list, group->name), out);
 	}
 	for (size_t i = 0; i < after->lists[list].count && !status; i++) {
 		const struct config_group *group = &after->lists[list].group[i];
 		if (!config_group_find(before, list, group->name))
-			status = compare_group(list, NULL, group, out);
+			status = compare_group(list, config_task(after), NULL, group, out);
 	}
 	text_release(&key);
 	text_release(&old);

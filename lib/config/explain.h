@@ -10,7 +10,7 @@
 
 /* Appends "#key value source" and a row for each key. */
 void config_explain(const struct config *config, struct text *out);
-/* Appends "#key type default unit kind range help" and a row for each key of the option tables. */
+/* Appends "#key type default unit kind range help task task_default" and a row for each key of the option tables. */
 void config_key_table(struct text *out);
 
 /* One key whose value differs, values as on the command line. Of a list of data groups (key "data.train") the

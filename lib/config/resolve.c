@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "config/compose.h"
+#include "config/tasks.h"
 
 #define STACK 32                 /* references in references */
 #define EXPANDED_BYTES (1 << 16) /* of one value */
@@ -21,6 +22,7 @@ struct target {
 };
 struct resolver {
 	struct config *config;
+	const char *task; /* "" until it stands */
 	const char *stack[STACK];
 	int depth;
 };
@@ -217,9 +219,10 @@ static int fill(struct resolver *resolver, const struct target *target, bool *pl
 	struct config_slot *slot = target->slot;
 	const struct assignment *from = slot->from;
 	struct literal literal = {0};
-	int status = from ? literal_copy(&from->value, &literal) : literal_word(&literal, target->row->value);
-	if (!status && from)
-		status = expand(resolver, &literal, from->plain, placed);
+	int status = from ? literal_copy(&from->value, &literal)
+			  : literal_word(&literal, config_row_default(target->row, resolver->task));
+	if (!status)
+		status = expand(resolver, &literal, from && from->plain, placed);
 	if (!status)
 		status = value_convert(target->row, target->key, &literal, &slot->value);
 	if (!status && target->row->type == CONFIG_PATH)
@@ -284,13 +287,15 @@ static int resolve_group(struct resolver *resolver, int list, const struct confi
 
 int config_resolve(struct config *config)
 {
-	struct resolver resolver = {.config = config};
+	struct resolver resolver = {.config = config, .task = ""};
 	int status = STATUS_OK;
 	for (int row = 0; config_keys[row].key && !status; row++) {
 		struct target target = {.row = &config_keys[row], .slot = &config->slots[row]};
 		target.key = memory_text(config_keys[row].key);
 		status = target.key ? resolve(&resolver, &target) : error_status();
 		free(target.key);
+		if (!status && row == 0) /* the task comes first: defaults depend on it */
+			resolver.task = config_task(config);
 	}
 	for (int list = 0; list < SYNTAX_LISTS && !status; list++)
 		for (size_t i = 0; i < config->lists[list].count && !status; i++)

@@ -23,8 +23,17 @@ struct config_key {
 	const char *choices;  /* "adam|sgd" for CONFIG_CHOICE */
 	const char *unit;     /* "steps", "s", "" */
 	const char *help;     /* one line */
+	const char *tasks;    /* "depth" where it is a key of that task alone, "a|b" of several; NULL: of all */
 };
 extern const struct config_key config_keys[];       /* ends with a NULL key */
 extern const struct config_key config_group_keys[]; /* fields of a data group */
+
+/* What a task has otherwise: another default (which may hold references), fewer choices. */
+struct config_task_key {
+	const char *task, *key;
+	const char *value;   /* NULL: the row's */
+	const char *choices; /* NULL: the row's */
+};
+extern const struct config_task_key config_task_keys[]; /* ends with a NULL task */
 
 #endif
