@@ -11,6 +11,7 @@
 #include "task/depth_model.h"
 #include "task/depth_picture.h"
 #include "task/depth_set.h"
+#include "task/recipe.h"
 
 #define TEXTS 2
 
@@ -47,8 +48,7 @@ static int write_micro(const struct depth_graph *graph, const struct depth_micro
 static int run_micro(void *state, int64_t step, int64_t number, struct loop_micro *result)
 {
 	struct depth_training *training = state;
-	int64_t micros = config_integer(training->run->config, "batch.size") /
-			 config_integer(training->run->config, "batch.micro");
+	int64_t micros = recipe_micros(training->run->config);
 	const struct depth_micro *micro;
 	const struct depth_graph *graph;
 	float loss = 0;
@@ -71,8 +71,7 @@ static int run_micro(void *state, int64_t step, int64_t number, struct loop_micr
 static char *sample_names(void *state, int64_t step, int64_t number)
 {
 	struct depth_training *training = state;
-	int64_t micros = config_integer(training->run->config, "batch.size") /
-			 config_integer(training->run->config, "batch.micro");
+	int64_t micros = recipe_micros(training->run->config);
 
 	return depth_batches_names(training->batches, step * micros + number);
 }
@@ -186,26 +185,6 @@ static int open_train(struct depth_training *training, const struct comm *comm)
 	return status;
 }
 
-static int update_rule(struct depth_training *training, const struct comm *comm)
-{
-	const struct config *config = training->run->config;
-	struct optimizer_rule rule = {
-		.kind = strcmp(config_text(config, "optimizer.name"), "sgd") ? OPTIMIZER_ADAM : OPTIMIZER_SGD,
-		.beta1 = config_number(config, "optimizer.beta1"),
-		.beta2 = config_number(config, "optimizer.beta2"),
-		.epsilon = config_number(config, "optimizer.epsilon"),
-		.momentum = config_number(config, "optimizer.momentum"),
-		.clip = config_number(config, "optimizer.clip"),
-	};
-
-	int64_t micros = config_integer(config, "batch.size") / config_integer(config, "batch.micro");
-
-	program_micros(training->model.program, micros / comm->size);
-	if (micros == 1 && rule.clip == 0)
-		program_early_updates(training->model.program);
-	return program_update_rule(training->model.program, &rule);
-}
-
 static int make_texts(struct depth_training *training)
 {
 	static const char *const paths[TEXTS] = {
@@ -229,18 +208,9 @@ static void describe(struct depth_training *training, struct task_training *out)
 
 	loop->state = training;
 	loop->program = training->model.program;
-	loop->batch = config_integer(config, "batch.size");
-	loop->micros = loop->batch / config_integer(config, "batch.micro");
+	recipe_loop(config, loop);
 	loop->epoch_samples = depth_batches_samples(training->batches);
 	loop->data_sum = depth_batches_sum(training->batches);
-	loop->schedule = (struct schedule){
-		.kind = (enum schedule_kind)schedule_kind(config_text(config, "schedule.name")),
-		.warmup = config_integer(config, "schedule.warmup"),
-		.total = config_integer(config, "schedule.total"),
-		.final_ratio = config_number(config, "schedule.final_ratio"),
-	};
-	loop->seed = training->seed;
-	loop->learning_rate = config_number(config, "optimizer.lr");
 	loop->micro = run_micro;
 	loop->samples = sample_names;
 	loop->sets = training->vals;
@@ -306,7 +276,7 @@ int depth_training_open(
 	if (!status && config_integer(config, "picture.every") > 0)
 		status = open_sets(training, "data.vis", &training->vis, &training->viss);
 	if (!status)
-		status = update_rule(training, comm);
+		status = recipe_update_rule(config, comm, training->model.program);
 	if (!status)
 		status = make_texts(training);
 	if (!status)
