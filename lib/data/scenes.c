@@ -5,19 +5,9 @@
 #include <stdbool.h>
 
 #include "base/random.h"
+#include "data/scene_material.h"
 
 enum { MAXIMUM_BOXES = 5, MAXIMUM_SPHERES = 3, PLACE_TRIES = 50 };
-
-enum material_kind { MATERIAL_SOLID, MATERIAL_CHECKER, MATERIAL_STRIPE, MATERIAL_NOISE, MATERIAL_KINDS };
-
-struct material {
-	enum material_kind kind;
-	double colour[2][3];
-	double period; /* metres */
-	double phase[3];
-	int axis; /* stripes change along this texture coordinate */
-	uint32_t lattice;
-};
 
 struct box {
 	double centre[3], half[3];
@@ -45,71 +35,41 @@ struct scene {
 
 /* ---- drawing a room ---- */
 
-struct dice {
-	struct random random;
-	uint32_t scene, next;
-};
-
-static double uniform(struct dice *dice, double low, double high)
-{
-	return low + (high - low) * random_uniform(dice->random, dice->scene, 0, dice->next++);
-}
-
-static int pick(struct dice *dice, int count)
-{
-	return (int)random_below(dice->random, dice->scene, 0, dice->next++, (uint64_t)count);
-}
-
 static double dot(const double a[3], const double b[3])
 {
 	return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
 
-static struct material draw_material(struct dice *dice, double shrink)
-{
-	struct material material = {.kind = (enum material_kind)pick(dice, MATERIAL_KINDS)};
-
-	for (int i = 0; i < 2; i++)
-		for (int c = 0; c < 3; c++)
-			material.colour[i][c] = uniform(dice, 0.15, 0.95);
-	material.period = uniform(dice, 0.25, 1) * shrink;
-	for (int c = 0; c < 3; c++)
-		material.phase[c] = uniform(dice, 0, 2) * material.period;
-	material.axis = pick(dice, 2);
-	material.lattice = (uint32_t)pick(dice, 0x7fffffff);
-	return material;
-}
-
 static void draw_room(struct dice *dice, struct scene *scene)
 {
-	struct material shared = draw_material(dice, 1);
+	struct material shared = material_draw(dice, 1);
 
-	scene->size[0] = uniform(dice, 3.5, 7);
-	scene->size[1] = uniform(dice, 3.5, 8);
-	scene->size[2] = uniform(dice, 2.4, 3.2);
+	scene->size[0] = dice_uniform(dice, 3.5, 7);
+	scene->size[1] = dice_uniform(dice, 3.5, 8);
+	scene->size[2] = dice_uniform(dice, 2.4, 3.2);
 	for (int axis = 0; axis < 3; axis++)
 		for (int side = 0; side < 2; side++)
-			scene->room[axis][side] = draw_material(dice, 1);
+			scene->room[axis][side] = material_draw(dice, 1);
 	for (int axis = 0; axis < 2; axis++)
 		for (int side = 0; side < 2; side++)
-			if (uniform(dice, 0, 1) < 0.6)
+			if (dice_uniform(dice, 0, 1) < 0.6)
 				scene->room[axis][side] = shared;
 	scene->room[2][1].kind = MATERIAL_SOLID;
-	scene->light[0] = uniform(dice, 0.2, 0.8) * scene->size[0];
-	scene->light[1] = uniform(dice, 0.1, 0.7) * scene->size[1];
-	scene->light[2] = uniform(dice, 0.75, 0.97) * scene->size[2];
+	scene->light[0] = dice_uniform(dice, 0.2, 0.8) * scene->size[0];
+	scene->light[1] = dice_uniform(dice, 0.1, 0.7) * scene->size[1];
+	scene->light[2] = dice_uniform(dice, 0.75, 0.97) * scene->size[2];
 }
 
 static void draw_camera(struct dice *dice, struct scene *scene)
 {
 	double pitch, angle, ys, yc, ps, pc;
 
-	scene->eye[0] = uniform(dice, 0.15, 0.85) * scene->size[0];
-	scene->eye[1] = uniform(dice, 0.1, 0.5) * scene->size[1];
-	scene->eye[2] = uniform(dice, 1, 1.8);
-	scene->yaw = uniform(dice, -0.6, 0.6);
-	pitch = uniform(dice, -0.3, 0.05);
-	angle = uniform(dice, 60, 75) * (3.14159265358979323846 / 360); /* half of it, in radians */
+	scene->eye[0] = dice_uniform(dice, 0.15, 0.85) * scene->size[0];
+	scene->eye[1] = dice_uniform(dice, 0.1, 0.5) * scene->size[1];
+	scene->eye[2] = dice_uniform(dice, 1, 1.8);
+	scene->yaw = dice_uniform(dice, -0.6, 0.6);
+	pitch = dice_uniform(dice, -0.3, 0.05);
+	angle = dice_uniform(dice, 60, 75) * (3.14159265358979323846 / 360); /* half of it, in radians */
 	scene->half_tangent = exact_sin(angle) / exact_cos(angle);
 	ys = exact_sin(scene->yaw), yc = exact_cos(scene->yaw);
 	ps = exact_sin(pitch), pc = exact_cos(pitch);
@@ -122,8 +82,8 @@ static void draw_camera(struct dice *dice, struct scene *scene)
 static bool draw_place(struct dice *dice, const struct scene *scene, double place[3])
 {
 	for (int i = 0; i < PLACE_TRIES; i++) {
-		double distance = uniform(dice, 1.3, 0.95 * scene->size[1] + 1);
-		double bearing = scene->yaw + uniform(dice, -0.6, 0.6);
+		double distance = dice_uniform(dice, 1.3, 0.95 * scene->size[1] + 1);
+		double bearing = scene->yaw + dice_uniform(dice, -0.6, 0.6);
 
 		place[0] = scene->eye[0] + distance * exact_sin(bearing);
 		place[1] = scene->eye[1] + distance * exact_cos(bearing);
@@ -148,13 +108,13 @@ static void draw_box(struct dice *dice, struct scene *scene)
 	double yaw, from[3];
 	bool inside = true, placed;
 
-	box->half[0] = uniform(dice, 0.15, 0.6);
-	box->half[1] = uniform(dice, 0.15, 0.6);
-	box->half[2] = uniform(dice, 0.2, 1);
-	yaw = uniform(dice, 0, 3.14159265358979323846);
+	box->half[0] = dice_uniform(dice, 0.15, 0.6);
+	box->half[1] = dice_uniform(dice, 0.15, 0.6);
+	box->half[2] = dice_uniform(dice, 0.2, 1);
+	yaw = dice_uniform(dice, 0, 3.14159265358979323846);
 	box->sine = exact_sin(yaw);
 	box->cosine = exact_cos(yaw);
-	box->material = draw_material(dice, 0.6);
+	box->material = material_draw(dice, 0.6);
 	placed = draw_place(dice, scene, box->centre);
 	box->centre[2] = box->half[2];
 	for (int i = 0; i < 3; i++)
@@ -168,13 +128,13 @@ static void draw_box(struct dice *dice, struct scene *scene)
 static void draw_sphere(struct dice *dice, struct scene *scene)
 {
 	struct sphere *sphere = &scene->sphere[scene->spheres];
-	double near, radius = uniform(dice, 0.15, 0.5);
-	bool placed, floor = uniform(dice, 0, 1) < 0.7;
+	double near, radius = dice_uniform(dice, 0.15, 0.5);
+	bool placed, floor = dice_uniform(dice, 0, 1) < 0.7;
 
 	sphere->radius = radius;
-	sphere->material = draw_material(dice, 0.6);
+	sphere->material = material_draw(dice, 0.6);
 	placed = draw_place(dice, scene, sphere->centre);
-	sphere->centre[2] = uniform(dice, radius, scene->size[2] - radius);
+	sphere->centre[2] = dice_uniform(dice, radius, scene->size[2] - radius);
 	if (floor)
 		sphere->centre[2] = radius;
 	for (int i = 0; i < 3; i++)
@@ -191,77 +151,12 @@ static void draw_scene(uint64_t seed, uint32_t index, struct scene *scene)
 	*scene = (struct scene){0};
 	draw_room(&dice, scene);
 	draw_camera(&dice, scene);
-	boxes = 2 + pick(&dice, 4);
-	spheres = 1 + pick(&dice, 3);
+	boxes = 2 + dice_pick(&dice, 4);
+	spheres = 1 + dice_pick(&dice, 3);
 	for (int i = 0; i < boxes; i++)
 		draw_box(&dice, scene);
 	for (int i = 0; i < spheres; i++)
 		draw_sphere(&dice, scene);
-}
-
-/* ---- materials ---- */
-
-static double lattice_value(uint32_t lattice, const int64_t cell[3])
-{
-	uint64_t hash = lattice;
-
-	for (int i = 0; i < 3; i++) {
-		hash = (hash ^ (uint64_t)cell[i]) * 0x9e3779b97f4a7c15;
-		hash ^= hash >> 29;
-	}
-	hash *= 0xbf58476d1ce4e5b9;
-	return (double)(hash >> 11) * 0x1p-53;
-}
-
-/* Smoothly interpolated values of an integer lattice. */
-static double noise(uint32_t lattice, const double place[3])
-{
-	double weight[3], sum = 0;
-	int64_t cell[3];
-
-	for (int i = 0; i < 3; i++) {
-		double below = floor(place[i]), rest = place[i] - below;
-
-		cell[i] = (int64_t)below;
-		weight[i] = rest * rest * (3 - 2 * rest);
-	}
-	for (int corner = 0; corner < 8; corner++) {
-		double product = 1;
-		int64_t at[3];
-
-		for (int i = 0; i < 3; i++) {
-			int side = corner >> i & 1;
-
-			at[i] = cell[i] + side;
-			product *= side ? weight[i] : 1 - weight[i];
-		}
-		if (product > 0)
-			sum += product * lattice_value(lattice, at);
-	}
-	return sum;
-}
-
-/* Share of the second colour at a texture place (metres; planes leave the third coordinate 0). */
-static double blend(const struct material *material, const double place[3])
-{
-	double q[3], fine[3];
-	int64_t parity = 0;
-
-	for (int i = 0; i < 3; i++) {
-		q[i] = (place[i] + material->phase[i]) / material->period;
-		fine[i] = 2 * q[i];
-		parity += (int64_t)floor(q[i]);
-	}
-	switch (material->kind) {
-	case MATERIAL_CHECKER:
-		return (double)(parity & 1);
-	case MATERIAL_STRIPE:
-		return (double)((int64_t)floor(q[material->axis]) & 1);
-	case MATERIAL_NOISE:
-		return (2 * noise(material->lattice, q) + noise(material->lattice + 1, fine)) / 3;
-	default:
-		return 0;
-	}
 }
 
 /* ---- rays ---- */
@@ -372,7 +267,7 @@ static void cast(const struct scene *scene, double across, double along, double 
 static void add_colour(
 	const struct scene *scene, const double ray[3], const struct hit *hit, double colour[3])
 {
-	double to_light[3], squared, facing, intensity, share = blend(hit->material, hit->place);
+	double to_light[3], squared, facing, intensity, share = material_blend(hit->material, hit->place);
 
 	for (int i = 0; i < 3; i++)
 		to_light[i] = scene->light[i] - (scene->eye[i] + hit->depth * ray[i]);
