@@ -102,29 +102,53 @@ static int add_statistics(struct graph *graph, const char *name, const int runni
 	return STATUS_OK;
 }
 
+/* In the order of files; -1 after an error. */
+struct batch_norm_parameters {
+	int gamma, beta, mean, variance;
+};
+
+static struct batch_norm_parameters add_batch_norm_parameters(
+	struct graph *graph, const char *name, int64_t channels, double momentum)
+{
+	struct batch_norm_parameters parameters;
+
+	parameters.gamma =
+		graph_add_parameter(graph, name, ".weight", 1, &channels, LAYOUT_PLAIN, INITIAL_ONE, 0);
+	parameters.beta =
+		graph_add_parameter(graph, name, ".bias", 1, &channels, LAYOUT_PLAIN, INITIAL_ZERO, 0);
+	parameters.mean = graph_add_statistic(graph, name, ".running_mean", channels, INITIAL_ZERO, momentum);
+	parameters.variance =
+		graph_add_statistic(graph, name, ".running_var", channels, INITIAL_ONE, momentum);
+	return parameters;
+}
+
+void graph_batch_norm_parameters(struct graph *graph, const char *name, int64_t channels, double momentum)
+{
+	if (graph_usable(graph, NULL, 0))
+		add_batch_norm_parameters(graph, name, channels, momentum);
+}
+
 int graph_batch_norm(struct graph *graph, int x, const char *name, struct batch_norm norm, int residual)
 {
 	bool learns = graph->training && !norm.frozen;
-	int gamma, beta, running[2], y;
+	struct batch_norm_parameters p;
 	int64_t channels;
+	int y;
 
 	if (!graph_floats(graph, name, (int[]){x, residual}, residual >= 0 ? 2 : 1) ||
 		check_batch_norm(graph, x, name, &norm, residual))
 		return -1;
 	channels = graph_channels(graph, x);
-	gamma = graph_add_parameter(graph, name, ".weight", 1, &channels, LAYOUT_PLAIN, INITIAL_ONE, 0);
-	beta = graph_add_parameter(graph, name, ".bias", 1, &channels, LAYOUT_PLAIN, INITIAL_ZERO, 0);
-	running[0] = graph_add_statistic(graph, name, ".running_mean", channels, INITIAL_ZERO, norm.momentum);
-	running[1] = graph_add_statistic(graph, name, ".running_var", channels, INITIAL_ONE, norm.momentum);
-	if (running[1] < 0)
+	p = add_batch_norm_parameters(graph, name, channels, norm.momentum);
+	if (p.variance < 0)
 		return -1;
 	y = graph_add_call_like(graph, OP_BATCH_NORM, name,
-		(int[]){x, gamma, beta, residual, learns ? -1 : running[0], learns ? -1 : running[1]}, 6, x);
+		(int[]){x, p.gamma, p.beta, residual, learns ? -1 : p.mean, learns ? -1 : p.variance}, 6, x);
 	if (y < 0 || graph_add_result(graph, 1, TENSOR_F32, 1, &channels) < 0 ||
 		graph_add_result(graph, 2, TENSOR_F32, 1, &channels) < 0)
 		return -1;
 	graph_last_node(graph)->norm.epsilon = norm.epsilon;
 	graph_last_node(graph)->norm.activation = norm.activation;
 	graph_last_node(graph)->norm.frozen = !learns;
-	return learns && add_statistics(graph, name, running) ? -1 : y;
+	return learns && add_statistics(graph, name, (int[]){p.mean, p.variance}) ? -1 : y;
 }

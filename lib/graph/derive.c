@@ -205,7 +205,7 @@ static derive_rule *const rules[OP_COUNT] = {
 
 static bool input_needs(const struct derivation *d, const struct node *node)
 {
-	for (int k = 0; k < NODE_INPUTS; k++) {
+	for (int k = 0; k < NODE_INPUTS && !node->detached; k++) {
 		if (derive_wanted(d, node->in[k]))
 			return true;
 	}
@@ -262,7 +262,7 @@ static void count_uses(struct derivation *d, int loss)
 	for (size_t i = graph->forward_count; i-- > 0;) {
 		const struct node *node = &graph->nodes[i];
 
-		if (!reached(d, node, 0))
+		if (node->detached || !reached(d, node, 0))
 			continue;
 		for (int k = 0; k < NODE_INPUTS; k++) {
 			if (!derive_wanted(d, node->in[k]))
@@ -380,6 +380,19 @@ int graph_backward(struct graph *graph, int loss)
 out:
 	derivation_release(&derivation);
 	return status;
+}
+
+void graph_detach(struct graph *graph, int x)
+{
+	if (!graph_usable(graph, &x, 1))
+		return;
+	for (size_t i = 0; i < graph->node_count; i++) {
+		for (int k = 0; k < NODE_OUTPUTS; k++) {
+			if (graph->nodes[i].out[k] >= 0 &&
+				graph_root(graph, graph->nodes[i].out[k]) == graph_root(graph, x))
+				graph->nodes[i].detached = true;
+		}
+	}
 }
 
 void graph_want_gradient(struct graph *graph, int tensor)

@@ -12,6 +12,11 @@ size_t tensor_type_size(enum tensor_type type)
 	return type == TENSOR_BF16 ? 2 : 4;
 }
 
+struct store *graph_store(const struct graph *graph)
+{
+	return graph->program->store;
+}
+
 struct graph *graph_new(struct program *program, const char *name, bool training)
 {
 	struct graph *graph = memory_new(1, sizeof(*graph));

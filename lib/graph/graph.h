@@ -49,6 +49,7 @@ void program_free(struct program *program); /* its graphs and its store too */
 struct store *program_store(struct program *program);
 
 struct graph *graph_new(struct program *program, const char *name, bool training); /* owned by the program */
+struct store *graph_store(const struct graph *graph); /* of its program */
 
 /* ---- inputs and results ----
  * An input keeps what was written until it is written again. Outputs are valid until the next run of any graph of the
@@ -100,6 +101,8 @@ struct batch_norm {
 	bool frozen;
 };
 int graph_batch_norm(struct graph *graph, int x, const char *name, struct batch_norm norm, int residual);
+/* Registers the parameters of a batch norm that is called later, so that they come before those of what is built in between. */
+void graph_batch_norm_parameters(struct graph *graph, const char *name, int64_t channels, double momentum);
 /* q [N,T,H*D], k and v [N,S,H*D] -> [N,T,H*D]; softmax(q k^T / sqrt(D)) v for each of `heads` heads. Memory linear in T+S. */
 int graph_attention(struct graph *graph, int q, int k, int v, int heads);
 /* The same where token t of q sees the tokens 0 .. t of k and v; T = S. */
@@ -130,6 +133,8 @@ int graph_average_pool(struct graph *graph, int x, struct pool pool);
 int graph_global_pool(struct graph *graph, int x);
 /* Positions 0, s, 2s, ... of every axis of [N,H,W,C] or [N,D,H,W,C] (a stride each), then zeros up to `channels` channels. */
 int graph_subsample(struct graph *graph, int x, const int *stride, int64_t channels);
+/* The operation that made x passes no gradient on to what it was made of. */
+void graph_detach(struct graph *graph, int x);
 /* Channels first .. first + count - 1. */
 int graph_slice(struct graph *graph, int x, int64_t first, int64_t count);
 /* In a training graph each element is 0 with this probability and else divided by 1 - probability, by the seed, step and

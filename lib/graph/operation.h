@@ -159,6 +159,7 @@ struct node {
 	int in[NODE_INPUTS], out[NODE_OUTPUTS]; /* tensor indices, -1: absent */
 	unsigned accumulate;                    /* bit k: out[k] += */
 	bool repeated;                          /* computed again in the backward pass */
+	bool detached;                          /* its inputs get no gradient */
 	union {
 		struct convolution convolution;
 		struct {

@@ -78,6 +78,12 @@ void store_set_statistic(struct store *store, int i, double momentum)
 	store->entries[i].parameter.momentum = momentum;
 }
 
+void store_set_initial(struct store *store, int i, enum store_initial initial, double scale)
+{
+	store->entries[i].parameter.initial = initial;
+	store->entries[i].parameter.scale = scale;
+}
+
 static int shape_mismatch(const struct parameter *had, int dims, const int64_t *dim)
 {
 	struct text text = {0};

@@ -44,6 +44,8 @@ int store_add(struct store *store, const char *name, int dims, const int64_t *di
 	enum store_initial initial, double scale);
 /* Initial values: each a function of (seed, name, element in file order) alone. After program_prepare(). */
 int store_initialise(struct store *store, uint64_t seed);
+/* Other initial values than it was added with. */
+void store_set_initial(struct store *store, int i, enum store_initial initial, double scale);
 /* Makes a parameter a statistic. */
 void store_set_statistic(struct store *store, int i, double momentum);
 /* Whether a slot exists (moments depend on the update rule). */
