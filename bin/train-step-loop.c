@@ -15,6 +15,7 @@
 #include "run/shift.h"
 #include "task/look.h"
 #include "task/platform.h"
+#include "task/recipe.h"
 #include "task/resources.h"
 #include "task/task.h"
 #include "train/exchange.h"
@@ -158,8 +159,15 @@ static struct loop_plan plan(const struct work *work)
 	const char *metric = config_text(config, "validate.metric");
 
 	return (struct loop_plan){
-		.steps = config_integer(config, "train.steps"),
+		.steps = recipe_steps(config, &work->training.loop),
 		.init = work->init,
+		.validate_epochs = work->training.loop.schedule.kind == SCHEDULE_PLATEAU
+					   ? 1
+					   : config_integer(config, "validate.epochs"),
+		.picture_epochs = config_integer(config, "picture.epochs"),
+		.save_epochs = config_integer(config, "checkpoint.epochs"),
+		.keep_epochs = config_integer(config, "checkpoint.keep_epochs"),
+		.plateau_metric = config_text(config, "schedule.metric"),
 		.validate_every = config_integer(config, "validate.every"),
 		.picture_every = config_integer(config, "picture.every"),
 		.save_every = config_integer(config, "checkpoint.every"),
@@ -176,11 +184,13 @@ static struct loop_plan plan(const struct work *work)
 /* Whether an earlier shift has finished the steps that are configured now. */
 static int finished(const struct work *work, bool *finished)
 {
+	int64_t epochs = config_integer(work->run.config, "train.epochs");
 	struct run_done done;
 	int status = run_done_read(&work->run, finished, &done);
 
 	if (!status && *finished)
-		*finished = done.step >= config_integer(work->run.config, "train.steps");
+		*finished = epochs > 0 ? done.epoch >= epochs
+				       : done.step >= config_integer(work->run.config, "train.steps");
 	return status;
 }
 
@@ -406,8 +416,7 @@ static int look_before(struct work *work, bool *already)
 	if (!status)
 		status = finished(work, already);
 	if (!status && *already)
-		note("%s: all %lld steps are done", work->run.path,
-			(long long)config_integer(work->run.config, "train.steps"));
+		note("%s: all steps are done", work->run.path);
 	else if (!status)
 		leave_init(&work->leave, &options);
 	return status;

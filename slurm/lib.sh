@@ -250,10 +250,15 @@ claim_of() { awk '$1 == "job" { job = $2 } $1 == "restart" { restart = $2 } END 
 done_field() { awk -v key="$1" '$1 == key { print $2 }' "$run/done" 2>/dev/null; }
 
 run_is_done() {
-	local done_step steps
-	done_step=$(done_field step)
-	steps=$(config train.steps)
-	[ -n "$done_step" ] && [ -n "$steps" ] && [ "$done_step" -ge "$steps" ]
+	local field=step reached wanted
+	wanted=$(config train.epochs)
+	if [ "${wanted:-0}" -gt 0 ]; then
+		field=epoch
+	else
+		wanted=$(config train.steps)
+	fi
+	reached=$(done_field "$field")
+	[ -n "$reached" ] && [ -n "$wanted" ] && [ "$reached" -ge "$wanted" ]
 }
 
 # What shifts.tsv knows of this life: sets shift (empty: none was claimed), end_status (empty: no end row) and end_reason.

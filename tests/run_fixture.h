@@ -116,7 +116,7 @@ __attribute__((unused)) static int fixture_live(const char *path, int64_t last, 
 	if (!status)
 		status = shift_claim(&shift, &run, true, state.step, NULL);
 	if (!status)
-		status = logs_open(&shift, found ? &state.logs : NULL, state.step + 1, &logs);
+		status = logs_open(&shift, found ? &state.logs : NULL, state.step + 1, "", &logs);
 	if (!status && state.step < last) {
 		status = fixture_validate(&state, logs);
 		state.phase = PHASE_STEP;

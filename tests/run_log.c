@@ -68,7 +68,7 @@ static void test_tables(void)
 	static const char step_tsv[] = "#step\tepoch\tsamples\tloss\tgrad_norm\tlr\n1\t0\t4\t0.5\t1\t0.1\n";
 	run_open(path, &run);
 	shift_claim(&shift, &run, true, 0, NULL);
-	check_status(logs_open(&shift, NULL, 1, &logs), 0, "logs of a new run");
+	check_status(logs_open(&shift, NULL, 1, "", &logs), 0, "logs of a new run");
 	logs_row(logs, LOG_STEP, "1\t0\t4\t0.5\t1\t0.1");
 	check(log_is(&run, "log/step.tsv", ""), "a row is buffered");
 	check_status(logs_flush(logs), 0, "until it is flushed");
@@ -114,17 +114,17 @@ static void test_others(void)
 	struct log_lengths lengths = {0};
 	run_open(path, &run);
 	shift_claim(&shift, &run, true, 0, NULL);
-	logs_open(&shift, NULL, 1, &logs);
+	logs_open(&shift, NULL, 1, "", &logs);
 	append(&run, "log/step.tsv", "a line of somebody else\n");
 	check_status(logs_sync(logs, &lengths), STATUS_IO, "a log that somebody else wrote to is noticed");
 	logs_discard(logs);
-	logs_open(&shift, NULL, 1, &logs);
+	logs_open(&shift, NULL, 1, "", &logs);
 	check_status(logs_sync(logs, &lengths), 0, "the next shift starts clean");
 	char *step = run_path(&run, "log/step.tsv");
 	file_cut(step, 3);
 	check_status(logs_sync(logs, &lengths), STATUS_IO, "a log that was replaced is noticed");
 	logs_discard(logs);
-	logs_open(&shift, NULL, 1, &logs);
+	logs_open(&shift, NULL, 1, "", &logs);
 	file_remove(step);
 	check_status(logs_sync(logs, &lengths), STATUS_IO, "a log that was removed is noticed");
 	logs_discard(logs);
@@ -146,7 +146,7 @@ static void test_cut(void)
 	struct stat before, after;
 	run_open(path, &run);
 	shift_claim(&shift, &run, true, 0, NULL);
-	logs_open(&shift, NULL, 1, &logs);
+	logs_open(&shift, NULL, 1, "", &logs);
 	logs_row(logs, LOG_STEP, "1\t0\t4\t0.5\t1\t0.1");
 	logs_sync(logs, &lengths);
 	logs_row(logs, LOG_STEP, "2\t0\t8\t0.5\t1\t0.1");
@@ -160,7 +160,7 @@ static void test_cut(void)
 	events = memory_text(new_events(&lengths, &none));
 	char *val = run_path(&run, "log/val.tsv");
 	stat(val, &before);
-	check_status(logs_open(&shift, &lengths, 2, &logs), 0, "a resume");
+	check_status(logs_open(&shift, &lengths, 2, "", &logs), 0, "a resume");
 	stat(val, &after);
 	check(log_is(&run, "log/step.tsv",
 		      "#step\tepoch\tsamples\tloss\tgrad_norm\tlr\n1\t0\t4\t0.5\t1\t0.1\n") &&
@@ -185,7 +185,7 @@ static void test_cut(void)
 	text_release(&text);
 	logs_close(logs);
 	log_lengths_release(&lengths);
-	check_status(logs_open(&shift, NULL, 1, &logs), 0, "a fresh start");
+	check_status(logs_open(&shift, NULL, 1, "", &logs), 0, "a fresh start");
 	check(log_is(&run, "log/step.tsv", ""), "takes the exact logs away");
 	text = read_log(&run, "log/time.tsv");
 	check(text.length > 60, "and leaves the others");
@@ -210,19 +210,19 @@ static void test_bad_lengths(void)
 	bool good = true;
 	run_open(path, &run);
 	shift_claim(&shift, &run, true, 0, NULL);
-	logs_open(&shift, NULL, 1, &logs);
+	logs_open(&shift, NULL, 1, "", &logs);
 	logs_sync(logs, &lengths);
 	logs_close(logs);
 	log_lengths_release(&lengths);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		log_lengths_add(&lengths, names[i], 0);
 		good = good && logs_check(&run, &lengths) == STATUS_DATA &&
-		       logs_open(&shift, &lengths, 1, &logs) == STATUS_DATA;
+		       logs_open(&shift, &lengths, 1, "", &logs) == STATUS_DATA;
 		log_lengths_release(&lengths);
 	}
 	check(good, "names that are no logs are refused");
 	log_lengths_add(&lengths, "log/step.tsv", 1000000);
-	check(logs_open(&shift, &lengths, 1, &logs) == STATUS_DATA && !logs,
+	check(logs_open(&shift, &lengths, 1, "", &logs) == STATUS_DATA && !logs,
 		"so is a length that the log does not have");
 	struct text text = read_log(&run, "log/step.tsv");
 	check(text.length > 0 && text.data[0] == '#', "and the log is left as it is");
@@ -264,7 +264,7 @@ static void test_events(void)
 		struct shift shift;
 		struct logs *logs;
 		if (shift_claim(&shift, &run, true, saved, NULL) ||
-			logs_open(&shift, life ? &lengths : NULL, saved + 1, &logs))
+			logs_open(&shift, life ? &lengths : NULL, saved + 1, "", &logs))
 			exit(1);
 		for (int64_t step = saved + 1; step <= last[life]; step++) {
 			logs_scalar(logs, step, "train/loss", 1.0);

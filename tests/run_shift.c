@@ -402,7 +402,7 @@ static void test_zombie(void)
 	snprintf(state.config_id, sizeof state.config_id, "%s", config_id(run.config));
 	fixture_weights(&weights, 10);
 	shift_claim(&zombie, &run, false, 0, NULL);
-	logs_open(&zombie, NULL, 1, &logs);
+	logs_open(&zombie, NULL, 1, "", &logs);
 	logs_row(logs, LOG_STEP, "1\t0\t4\t0.5\t1\t0.1");
 	check_status(logs_flush(logs), 0, "an owner flushes its logs");
 	shift_claim(&owner, &run, true, 0, NULL);
@@ -417,13 +417,13 @@ static void test_zombie(void)
 	check_status(checkpoint_prune(&zombie, 1), STATUS_FENCED, "nor remove anything");
 	check_status(checkpoint_best_write(&zombie, 10, "rmse", 1), STATUS_FENCED, "nor name the best");
 	struct logs *third = NULL;
-	check(logs_open(&zombie, NULL, 1, &third) == STATUS_FENCED && !third, "nor cut logs");
+	check(logs_open(&zombie, NULL, 1, "", &third) == STATUS_FENCED && !third, "nor cut logs");
 	check_status(logs_text(logs, "I was replaced"), 0, "it may say why it leaves");
 
 	/* The owner cuts the logs; a line that was on its way lands in the file that is no longer there. */
 	char *step = run_path(&run, "log/step.tsv");
 	int descriptor = open(step, O_WRONLY | O_APPEND);
-	check_status(logs_open(&owner, NULL, 1, &owners_logs), 0, "the owner opens its logs");
+	check_status(logs_open(&owner, NULL, 1, "", &owners_logs), 0, "the owner opens its logs");
 	check(write(descriptor, "late\n", 5) == 5, "a late line of the zombie");
 	logs_row(owners_logs, LOG_STEP, "1\t0\t4\t0.5\t1\t0.1");
 	check_status(logs_sync(owners_logs, &state.logs), 0, "does not reach the owner's file");

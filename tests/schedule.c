@@ -50,8 +50,9 @@ static void test_two_steps(void)
 
 static void test_plateau(void)
 {
-	static const struct schedule two = {.kind = SCHEDULE_PLATEAU, .gamma = 0.1, .patience = 2};
-	static const struct schedule none = {.kind = SCHEDULE_PLATEAU, .gamma = 0.1};
+	static const struct schedule two = {
+		.kind = SCHEDULE_PLATEAU, .gamma = 0.1, .patience = 2, .threshold = 1e-4};
+	static const struct schedule none = {.kind = SCHEDULE_PLATEAU, .gamma = 0.1, .threshold = 1e-4};
 	static const double losses[] = {
 		3, 2.5, 2.5, 2.49999, 2.4999, 2.4996, 2.6, 2.7, 2.8, 2.9, 2.4, 2.4, 2.4, 2.4, 2.4, 2.4, 2.4};
 	static const double rates[] = {.1, .1, .1, .1, .01, .01, .01, .01, .001, .001, .001, .001, .001,

@@ -296,10 +296,12 @@ int config_check(const struct config *config)
 
 void config_warn(const struct config *config)
 {
-	if (config_integer(config, "validate.every") > 0 && config->lists[SYNTAX_VAL].count == 0)
-		warn("validate.every = %" PRId64
+	const char *cadence =
+		config_integer(config, "validate.every") > 0 ? "validate.every" : "validate.epochs";
+	if (config_integer(config, cadence) > 0 && config->lists[SYNTAX_VAL].count == 0)
+		warn("%s = %" PRId64
 		     " but data.val is empty: there will be no validation and no best weights",
-			config_integer(config, "validate.every"));
+			cadence, config_integer(config, cadence));
 	if (config_integer(config, "checkpoint.every") == 0 &&
 		config_number(config, "checkpoint.minutes") == 0)
 		warn("checkpoint.every and checkpoint.minutes are both 0: a run that is killed loses all of "

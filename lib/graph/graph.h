@@ -197,6 +197,7 @@ struct optimizer_rule {
 	double momentum, dampening;   /* SGD; the first step is not dampened */
 	bool nesterov;
 	double decay;   /* times the value added to the gradient; AdamW: times rate and value taken off the value */
+	bool spare_vectors; /* no decay of parameters of one dimension: norms and biases */
 	double average; /* keeps average <- average x itself + (1 - average) x value in SLOT_AVERAGE, from the initial values on */
 	double clip;    /* largest global gradient norm; 0: no clipping */
 };
@@ -275,6 +276,8 @@ struct program_bytes { /* what was (or, before prepare, would be) allocated on t
 	uint64_t parameters, gradients, accumulators /* of program_collect() */, state, inputs, arena, workspace, total;
 };
 int program_measure(struct program *program, struct program_bytes *bytes); /* works before and after prepare; equal */
+/* What a parameter that is trained has beside its value and gradient: moments and average. After program_update_rule(). */
+int program_state_slots(const struct program *program);
 double graph_flops(const struct graph *graph);  /* of one run: multiply and add count one each */
 double graph_traffic(const struct graph *graph); /* bytes read and written by one run */
 /* One line a node: operation, name, tensors in and out (kind, number:shape=bytes@offset in the arena), flops, bytes moved,

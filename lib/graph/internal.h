@@ -133,7 +133,6 @@ int program_update_early(struct program *program, size_t i, float *gradient);
 int program_add_waiting(struct program *program, size_t first, size_t count);
 
 /* program.c */
-int program_state_slots(const struct program *program); /* moments and average of a parameter */
 int graph_run_calls(struct graph *graph, size_t first, size_t end);
 /* Whether all of a float tensor is finite, as it stands on the device; true for other types. */
 int tensor_finite(struct graph *graph, int tensor, bool *finite);

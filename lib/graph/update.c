@@ -119,17 +119,20 @@ static int update_parameter(struct program *program, size_t i, float *gradient, 
 {
 	struct store *store = program->store;
 	const struct parameter *parameter = store_parameter(store, i);
-	struct optimizer_rule statistic = {.kind = OPTIMIZER_STATISTIC, .momentum = parameter->momentum};
+	struct optimizer_rule statistic = {.kind = OPTIMIZER_STATISTIC, .momentum = parameter->momentum},
+			      rule = program->rule;
 	struct update_call call = {.value = store_data(store, i, SLOT_VALUE),
 		.gradient = gradient,
 		.moment1 = store_data(store, i, SLOT_MOMENT1),
 		.moment2 = store_data(store, i, SLOT_MOMENT2),
 		.average = store_data(store, i, SLOT_AVERAGE),
 		.count = parameter->count,
-		.rule = parameter->statistic ? &statistic : &program->rule,
+		.rule = parameter->statistic ? &statistic : &rule,
 		.scalars = &program->scalars,
 		.scale = parameter->statistic ? 1 : scale};
 
+	if (rule.spare_vectors && parameter->dims < 2)
+		rule.decay = 0;
 	if (gradient && program->device->backend->update(program->device, &call))
 		return error_prefix("parameter %s", parameter->name);
 	return STATUS_OK;

@@ -24,6 +24,7 @@ struct train_state {
 	double *sums;            /* sums and counts of the present validation set, owned */
 	size_t sums_count;
 	double epoch_loss;       /* sums of the unfinished epoch */
+	double epoch_sums[8];    /* what the task counts beside the loss */
 	int64_t epoch_steps, epoch_samples, epoch_skipped;
 	int64_t data_samples;    /* of the training data, and the sum of their names: a run goes on with what it began with */
 	uint32_t data_sum;

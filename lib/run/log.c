@@ -22,12 +22,12 @@ static const struct table_kind {
 	const char *name, *header;
 	bool exact;
 } kinds[TABLES] = {
-	[LOG_STEP] = {"log/step.tsv", "#step\tepoch\tsamples\tloss\tgrad_norm\tlr\n", true},
-	[LOG_EPOCH] = {"log/epoch.tsv", "#epoch\tstep\tsamples\tloss\tlr\n", true},
-	[LOG_VAL] = {"log/val.tsv", "#step\tdataset\tmetric\tvalue\tn\tn_nan\n", true},
+	[LOG_STEP] = {"log/step.tsv", "#step\tepoch\tsamples\tloss\tgrad_norm\tlr", true},
+	[LOG_EPOCH] = {"log/epoch.tsv", "#epoch\tstep\tsamples\tloss\tlr", true},
+	[LOG_VAL] = {"log/val.tsv", "#step\tdataset\tmetric\tvalue\tn\tn_nan", true},
 	[LOG_TIME] = {"log/time.tsv",
 		"#step\tshift\twall_s\tstep_s\tdata_s\tsamples_s\trss_bytes"
-		"\texchange_s\tearly\n",
+		"\texchange_s\tearly",
 		false},
 };
 static const char event_prefix[] = "events.out.tfevents.";
@@ -208,7 +208,13 @@ static int open_append(const struct run *run, const char *name, int *descriptor,
 	return status;
 }
 
-static int open_tables(struct logs *logs)
+static void add_header(struct text *text, int table, const char *columns)
+{
+	bool more = columns[0] && (table == LOG_STEP || table == LOG_EPOCH);
+	text_format(text, "%s%s%s\n", kinds[table].header, more ? "\t" : "", more ? columns : "");
+}
+
+static int open_tables(struct logs *logs, const char *columns)
 {
 	uint64_t bytes;
 	bool torn;
@@ -216,8 +222,10 @@ static int open_tables(struct logs *logs)
 	for (int i = 0; i < TABLES && !status; i++) {
 		struct table *table = &logs->table[i];
 		status = open_append(logs->run, kinds[i].name, &table->descriptor, &table->bytes, &torn);
-		if (!status)
-			text_add(&table->pending, !table->bytes ? kinds[i].header : torn ? "\n" : "");
+		if (!status && !table->bytes)
+			add_header(&table->pending, i, columns);
+		else if (!status && torn)
+			text_add(&table->pending, "\n");
 	}
 	if (!status)
 		status = open_append(logs->run, "log/train.log", &logs->text, &bytes, &torn);
@@ -251,7 +259,7 @@ static void release(struct logs *logs)
 	free(logs);
 }
 
-static int fill(struct logs *logs, const struct log_lengths *lengths, int64_t first_step)
+static int fill(struct logs *logs, const struct log_lengths *lengths, int64_t first_step, const char *columns)
 {
 	char *directory = run_path(logs->run, "log");
 	int status = directory ? file_make_directory(directory) : error_status();
@@ -260,7 +268,7 @@ static int fill(struct logs *logs, const struct log_lengths *lengths, int64_t fi
 	if (!status)
 		status = cut(logs->run, lengths);
 	if (!status)
-		status = open_tables(logs);
+		status = open_tables(logs, columns);
 	if (!status)
 		status = remember_former(logs, lengths);
 	if (!status)
@@ -274,7 +282,7 @@ static int fill(struct logs *logs, const struct log_lengths *lengths, int64_t fi
 }
 
 int logs_open(const struct shift *shift, const struct log_lengths *lengths, int64_t first_step,
-	struct logs **result)
+	const char *columns, struct logs **result)
 {
 	struct logs *logs = memory_new(1, sizeof *logs);
 	*result = NULL;
@@ -285,7 +293,7 @@ int logs_open(const struct shift *shift, const struct log_lengths *lengths, int6
 	logs->text = -1;
 	for (int i = 0; i < TABLES; i++)
 		logs->table[i].descriptor = -1;
-	int status = fill(logs, lengths, first_step);
+	int status = fill(logs, lengths, first_step, columns);
 	if (status)
 		logs_discard(logs);
 	else

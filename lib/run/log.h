@@ -34,8 +34,10 @@ struct logs;
  * tables for appending, creating them with their header line; opens a new event file that starts at first_step.
  * A cut copies the first bytes to a new file and renames that over the old one, always: a late line of an older shift that still
  * has the old file open is lost with it. Tables and event files that are not named are removed; one
- * that is named and missing is a warning. */
-int logs_open(const struct shift *shift, const struct log_lengths *lengths, int64_t first_step, struct logs **logs);
+ * that is named and missing is a warning. `columns` ("accuracy\ttop5", "" for none) stand behind those that every step.tsv and
+ * epoch.tsv has. */
+int logs_open(const struct shift *shift, const struct log_lengths *lengths, int64_t first_step, const char *columns,
+	struct logs **logs);
 enum log_table { LOG_STEP, LOG_EPOCH, LOG_VAL, LOG_TIME };
 /* Adds one line (fields separated by tabs, without the newline). Buffered. */
 int logs_row(struct logs *logs, enum log_table table, const char *line);

@@ -107,6 +107,8 @@ static int parse_done(const struct fields *fields, struct run_done *done)
 		status = fields_text(fields, "job", done->job, sizeof done->job);
 	if (!status)
 		status = fields_integer(fields, "restart", 0, INT64_MAX, &done->restart);
+	if (!status && fields_has(fields, "epoch"))
+		status = fields_integer(fields, "epoch", 0, INT64_MAX, &done->epoch);
 	return status;
 }
 
@@ -135,8 +137,8 @@ int run_done_write(const struct run *run, const struct run_done *done)
 {
 	struct text text = {0};
 	char *path = run_path(run, "done");
-	text_format(&text, "step %lld\ndigest %s\njob %s\nrestart %lld\n", (long long)done->step,
-		done->digest, done->job, (long long)done->restart);
+	text_format(&text, "step %lld\ndigest %s\njob %s\nrestart %lld\nepoch %lld\n", (long long)done->step,
+		done->digest, done->job, (long long)done->restart, (long long)done->epoch);
 	int status = path ? text_check(&text) : error_status();
 	if (!status)
 		status = file_publish(path, text.data, text.length);

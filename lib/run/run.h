@@ -22,12 +22,13 @@ char *run_path(const struct run *run, const char *format, ...) __attribute__((fo
 bool run_stop_asked(const struct run *run);
 int run_stop_remove(const struct run *run);
 
-/* RUN/done: "key value" lines step, digest, job, restart. */
+/* RUN/done: "key value" lines step, digest, job, restart, epoch (0 in those of earlier versions). */
 struct run_done {
 	int64_t step;
 	char digest[16];
 	char job[64];
 	int64_t restart;
+	int64_t epoch;
 };
 int run_done_read(const struct run *run, bool *found, struct run_done *done);
 int run_done_write(const struct run *run, const struct run_done *done);

@@ -10,7 +10,7 @@
 #include "run/checkpoint_parts.h"
 #include "run/fields.h"
 
-enum { STATE_LIMIT = 64 << 20, FORMAT = 1, SCHEDULE = 8 };
+enum { STATE_LIMIT = 64 << 20, FORMAT = 1, SCHEDULE = 8, EPOCH_SUMS = 8 };
 
 static const char *const phase_names[] = {[PHASE_STEP] = "step",
 	[PHASE_VALIDATE] = "validate",
@@ -66,6 +66,7 @@ void train_state_format(const struct train_state *state, struct text *text)
 	fields_put_integer(text, "sample", state->sample);
 	fields_put_numbers(text, "sums", state->sums, state->sums_count);
 	fields_put_number(text, "epoch_loss", state->epoch_loss);
+	fields_put_numbers(text, "epoch_sums", state->epoch_sums, EPOCH_SUMS);
 	fields_put_integer(text, "epoch_steps", state->epoch_steps);
 	fields_put_integer(text, "epoch_samples", state->epoch_samples);
 	fields_put_integer(text, "epoch_skipped", state->epoch_skipped);
@@ -117,11 +118,30 @@ static int parse_phase(const struct fields *fields, enum train_phase *phase)
 	return error_set(STATUS_DATA, "%s: %s is no phase", fields->path, name);
 }
 
+/* Exactly so many numbers. */
+static int parse_array(const struct fields *fields, const char *key, double *array, size_t wanted)
+{
+	double *values;
+	size_t count;
+	if (fields_numbers(fields, key, &values, &count))
+		return error_status();
+	int status = count == wanted ? STATUS_OK
+				     : error_set(STATUS_DATA, "%s: %s has %zu numbers, %zu expected",
+					       fields->path, key, count, wanted);
+	if (!status)
+		memcpy(array, values, wanted * sizeof *array);
+	free(values);
+	return status;
+}
+
 /* What earlier checkpoints do not have. */
 static int parse_later(const struct fields *fields, struct train_state *state)
 {
 	int64_t sum = 0;
 	if (fields_has(fields, "init") && fields_text(fields, "init", state->init, sizeof state->init))
+		return error_status();
+	if (fields_has(fields, "epoch_sums") &&
+		parse_array(fields, "epoch_sums", state->epoch_sums, EPOCH_SUMS))
 		return error_status();
 	if (!fields_has(fields, "data_samples"))
 		return STATUS_OK;
@@ -129,21 +149,6 @@ static int parse_later(const struct fields *fields, struct train_state *state)
 	if (!status)
 		status = fields_integer(fields, "data_sum", 0, UINT32_MAX, &sum);
 	state->data_sum = (uint32_t)sum;
-	return status;
-}
-
-static int parse_schedule(const struct fields *fields, double *schedule)
-{
-	double *values;
-	size_t count;
-	if (fields_numbers(fields, "schedule", &values, &count))
-		return error_status();
-	int status = count == SCHEDULE ? STATUS_OK
-				       : error_set(STATUS_DATA, "%s: schedule has %zu numbers, %d expected",
-						 fields->path, count, SCHEDULE);
-	if (!status)
-		memcpy(schedule, values, SCHEDULE * sizeof *schedule);
-	free(values);
 	return status;
 }
 
@@ -185,7 +190,7 @@ static int parse_state(const struct fields *fields, struct train_state *state)
 	if (!status)
 		status = parse_later(fields, state);
 	if (!status)
-		status = parse_schedule(fields, state->schedule);
+		status = parse_array(fields, "schedule", state->schedule, SCHEDULE);
 	if (!status)
 		status = fields_text(fields, "best_metric", state->best_metric, sizeof state->best_metric);
 	if (!status)

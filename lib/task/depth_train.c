@@ -271,9 +271,9 @@ int depth_training_open(
 	status = depth_model_init(&training->model, config, device);
 	if (!status)
 		status = open_train(training, comm);
-	if (!status && config_integer(config, "validate.every") > 0)
+	if (!status && recipe_validates(config))
 		status = open_sets(training, "data.val", &training->val, &training->vals);
-	if (!status && config_integer(config, "picture.every") > 0)
+	if (!status && recipe_draws(config))
 		status = open_sets(training, "data.vis", &training->vis, &training->viss);
 	if (!status)
 		status = recipe_update_rule(config, comm, training->model.program);

@@ -9,9 +9,15 @@
 
 /* batch.size / batch.micro */
 int64_t recipe_micros(const struct config *config);
-/* The update rule of optimizer.*, and how many micro-batches this rank has. Before program_prepare(). */
+/* The update rule of optimizer.*, how many micro-batches this rank has, and updates during the backward pass where nothing needs all
+ * gradients at once. After the graphs were built, before program_prepare(). */
 int recipe_update_rule(const struct config *config, const struct comm *comm, struct program *program);
 /* Batch, micro-batches, seed, rate and schedule of loop. */
 void recipe_loop(const struct config *config, struct loop_task *loop);
+/* How many steps the run has: those of train.epochs, or train.steps. */
+int64_t recipe_steps(const struct config *config, const struct loop_task *loop);
+/* Whether there are validation and pictures at all. */
+bool recipe_validates(const struct config *config);
+bool recipe_draws(const struct config *config);
 
 #endif

@@ -3,7 +3,9 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/files.h"
+#include "task/recipe.h"
 #include "task/resources.h"
+#include "train/epoch.h"
 #include "train/leave.h"
 #include "train/weights.h"
 
@@ -51,36 +53,42 @@ static int too_large(uint64_t needed, uint64_t here)
 		text_of_bytes(needed, need), text_of_bytes(here, have));
 }
 
-/* Bytes of the weights and, with several copies, the optimizer, from the shapes alone. */
-static uint64_t checkpoint_size(const struct task_training *training, int copies)
+/* Bytes of the weights, from the shapes alone. */
+static uint64_t weights_bytes(const struct task_training *training)
 {
 	const struct store *store = program_store(training->loop.program);
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < store_count(store); i++)
-		bytes += store_parameter(store, i)->count * sizeof(float) * (uint64_t)copies;
+		bytes += store_parameter(store, i)->count * sizeof(float);
 	return bytes;
 }
 
-/* Bytes of one checkpoint. */
-static uint64_t checkpoint_bytes_of(const struct run *run, const struct task_training *training)
+/* Bytes of one checkpoint: the weights, and the state of those that are trained. */
+static uint64_t checkpoint_bytes_of(const struct task_training *training)
 {
-	bool sgd = !strcmp(config_text(run->config, "optimizer.name"), "sgd");
+	const struct store *store = program_store(training->loop.program);
+	uint64_t slots = (uint64_t)program_state_slots(training->loop.program), bytes = 0;
 
-	return checkpoint_size(training, sgd ? 2 : 3);
+	for (size_t i = 0; i < store_count(store); i++) {
+		const struct parameter *parameter = store_parameter(store, i);
+
+		if (!parameter->frozen && !parameter->statistic)
+			bytes += parameter->count * sizeof(float) * slots;
+	}
+	return bytes + weights_bytes(training);
 }
 
 /* Beside what the device holds there is the copy of the weights that a save is written from. */
-static uint64_t memory_needed(
-	const struct run *run, const struct task_training *training, const struct program_bytes *bytes)
+static uint64_t memory_needed(const struct task_training *training, const struct program_bytes *bytes)
 {
-	return bytes->total + checkpoint_bytes_of(run, training);
+	return bytes->total + checkpoint_bytes_of(training);
 }
 
 /* Sizes of the program, which computes results again where it would not fit beside that copy. */
 static int measure(const struct run *run, const struct task_training *training, struct program_bytes *bytes)
 {
-	uint64_t here = memory_here(run, "MemTotal:"), copy = checkpoint_bytes_of(run, training);
+	uint64_t here = memory_here(run, "MemTotal:"), copy = checkpoint_bytes_of(training);
 
 	program_memory(training->loop.program, here > copy ? here - copy : here);
 	return program_measure(training->loop.program, bytes);
@@ -95,7 +103,7 @@ int resources_check(const struct run *run, const struct task_training *training)
 
 	if (status)
 		return status;
-	needed = memory_needed(run, training, &bytes);
+	needed = memory_needed(training, &bytes);
 	if (here && needed > here)
 		return too_large(needed, here);
 	if (available && needed > available)
@@ -106,7 +114,7 @@ int resources_check(const struct run *run, const struct task_training *training)
 
 static double parameters(const struct task_training *training)
 {
-	return (double)(checkpoint_size(training, 1) / sizeof(float));
+	return (double)(weights_bytes(training) / sizeof(float));
 }
 
 static void rows_of_device(const struct program_bytes *bytes, struct text *rows)
@@ -137,27 +145,28 @@ static double notice(const struct run *run, const struct platform *platform,
 /* Checkpoints, weights that are kept, logs. */
 static double run_size(const struct config *config, const struct task_training *training, uint64_t checkpoint)
 {
-	int64_t steps = config_integer(config, "train.steps"),
-		every = config_integer(config, "checkpoint.keep_every");
-	double kept = (double)(every > 0 ? steps / every : 0) + 1;
+	int64_t steps = recipe_steps(config, &training->loop),
+		every = config_integer(config, "checkpoint.keep_every"),
+		epochs = config_integer(config, "checkpoint.keep_epochs");
+	double kept = (double)(every > 0 ? steps / every : 0) +
+		      (double)(epochs > 0 ? epoch_of(&training->loop, steps) / epochs : 0) + 1;
 
 	return (double)checkpoint * (double)(config_integer(config, "checkpoint.keep") + 1) +
-	       kept * (double)checkpoint_size(training, 1) + (double)steps * LOG_BYTES_A_STEP;
+	       kept * (double)weights_bytes(training) + (double)steps * LOG_BYTES_A_STEP;
 }
 
 int resources_describe(const struct run *run, const struct platform *platform,
 	const struct task_training *training, struct text *rows, int *status_of_run)
 {
 	const struct config *config = run->config;
-	int64_t steps = config_integer(config, "train.steps");
-	uint64_t checkpoint = checkpoint_bytes_of(run, training), here = memory_here(run, "MemAvailable:"),
-		 needed;
+	int64_t steps = recipe_steps(config, &training->loop);
+	uint64_t checkpoint = checkpoint_bytes_of(training), here = memory_here(run, "MemAvailable:"), needed;
 	struct program_bytes bytes;
 	int status = measure(run, training, &bytes);
 
 	if (status)
 		return status;
-	needed = memory_needed(run, training, &bytes);
+	needed = memory_needed(training, &bytes);
 	text_add(rows, "#item\tvalue\tunit\n");
 	row(rows, "parameters", parameters(training), "");
 	row(rows, "steps", (double)steps, "");

@@ -117,8 +117,7 @@ static bool save_due(const struct loop *loop)
 {
 	const struct loop_plan *plan = loop->plan;
 
-	if (plan->save_every > 0 && loop->state.step % plan->save_every == 0 &&
-		loop->saved_step != loop->state.step)
+	if (loop_due(loop, plan->save_every, plan->save_epochs) && loop->saved_step != loop->state.step)
 		return true;
 	return plan->save_minutes > 0 && clock_seconds() - loop->last_save >= plan->save_minutes * 60;
 }
@@ -240,15 +239,14 @@ int loop_bad_sample(const struct loop *loop, int status)
 enum train_phase loop_next_phase(const struct loop *loop, enum train_phase after)
 {
 	const struct loop_plan *plan = loop->plan;
-	int64_t step = loop->state.step;
 
-	if (after < PHASE_VALIDATE && plan->validate_every > 0 && step % plan->validate_every == 0 &&
-		loop->task->sets)
+	if (after < PHASE_VALIDATE && loop->task->sets &&
+		loop_due(loop, plan->validate_every, plan->validate_epochs))
 		return PHASE_VALIDATE;
-	if (after < PHASE_PICTURES && plan->picture_every > 0 && step % plan->picture_every == 0 &&
-		loop->task->pictures)
+	if (after < PHASE_PICTURES && loop->task->pictures &&
+		loop_due(loop, plan->picture_every, plan->picture_epochs))
 		return PHASE_PICTURES;
-	return step >= plan->steps ? PHASE_DONE : PHASE_STEP;
+	return loop->state.step >= plan->steps ? PHASE_DONE : PHASE_STEP;
 }
 
 int loop_keep_weights(struct loop *loop, int status)
@@ -261,7 +259,9 @@ int loop_keep_weights(struct loop *loop, int status)
 
 static int write_done(struct loop *loop)
 {
-	struct run_done done = {.step = loop->state.step, .restart = loop->shift->identity.restart};
+	struct run_done done = {.step = loop->state.step,
+		.restart = loop->shift->identity.restart,
+		.epoch = loop->state.epoch};
 	int status = saver_settle(&loop->saver);
 
 	snprintf(done.job, sizeof(done.job), "%s", loop->shift->identity.job);
@@ -329,6 +329,21 @@ static int check_data(const struct loop *loop, const struct train_state *state)
 		loop->run->path, (long long)now, (long long)state->data_samples, (long long)state->step);
 }
 
+static int open_logs(struct loop *loop, const struct checkpoint *resumed)
+{
+	struct text columns = {0};
+	int status;
+
+	for (int k = 0; k < loop->task->sums; k++)
+		text_format(&columns, "%s%s", k ? "\t" : "", loop->task->sum_names[k]);
+	status = columns.failed ? text_check(&columns) : 0;
+	if (!status)
+		status = logs_open(loop->shift, resumed ? &loop->state.logs : NULL, loop->state.step + 1,
+			columns.data ? columns.data : "", &loop->logs);
+	text_release(&columns);
+	return status;
+}
+
 /* The state to go on from; log lengths that the checkpoint recorded are restored on disk. */
 static int start_state(struct loop *loop, const struct checkpoint *resumed)
 {
@@ -346,6 +361,8 @@ static int start_state(struct loop *loop, const struct checkpoint *resumed)
 	}
 	if (!status)
 		status = check_data(loop, state);
+	if (!status)
+		status = loop_start_schedule(loop, !resumed);
 	state->data_samples = loop->task->epoch_samples;
 	state->data_sum = loop->task->data_sum;
 	state->shift = loop->shift->number;
@@ -354,7 +371,7 @@ static int start_state(struct loop *loop, const struct checkpoint *resumed)
 	if (state->phase == PHASE_STEP && state->step >= loop->plan->steps)
 		state->phase = PHASE_DONE;
 	if (!status && loop_is_first(loop))
-		status = logs_open(loop->shift, resumed ? &state->logs : NULL, state->step + 1, &loop->logs);
+		status = open_logs(loop, resumed);
 	if (!status && resumed && state->phase != PHASE_STEP)
 		status = loop_mark_boundary(loop);
 	return status;
@@ -399,8 +416,11 @@ static int make_tables(struct loop *loop)
 	if (loop->task->metrics > METRICS)
 		return error_set(
 			STATUS_FAILURE, "%d metrics, at most %d are possible", loop->task->metrics, METRICS);
-	loop->share_bytes =
-		sizeof(struct share) + (size_t)(loop->task->micros / loop->comm->size) * sizeof(double);
+	if (loop->task->sums > LOOP_SUMS)
+		return error_set(
+			STATUS_FAILURE, "%d sums, at most %d are possible", loop->task->sums, LOOP_SUMS);
+	loop->share_bytes = sizeof(struct share) + (size_t)(loop->task->micros / loop->comm->size) *
+							   loop_results(loop) * sizeof(double);
 	loop->words = memory_new(ranks, sizeof(*loop->words));
 	loop->mine = memory_new(1, loop->share_bytes);
 	loop->shares = memory_new(ranks, loop->share_bytes);

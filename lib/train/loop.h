@@ -3,7 +3,8 @@
  * functions over a prepared program.
  *
  * Phases of a step S: update > save > validate(set, sample) > pictures(index) > next step. A run can be left and resumed at
- * each boundary with equal results; where it stands is in train.cfg and step-S.phase.
+ * each boundary with equal results; where it stands is in train.cfg and step-S.phase. A schedule that follows the validation
+ * loss takes its step when the first set of the last step of an epoch is through.
  */
 #ifndef NIGHTSHIFT_TRAIN_LOOP_H
 #define NIGHTSHIFT_TRAIN_LOOP_H
@@ -17,8 +18,11 @@
 #include "train/leave.h"
 #include "train/schedule.h"
 
+#define LOOP_SUMS 8 /* at most, beside the loss */
+
 struct loop_micro { /* one micro-batch's result */
-	double loss;
+	double loss;           /* mean over its samples */
+	double sum[LOOP_SUMS]; /* what the task counts beside it, added up over its samples (such as how many are right) */
 	double data_seconds; /* waiting for data */
 	int64_t skipped;     /* bad samples replaced */
 };
@@ -27,11 +31,16 @@ struct loop_task {
 	void *state;
 	struct program *program; /* prepared, borrowed */
 	int64_t batch, micros;   /* samples a step, micro-batches a step */
-	int64_t epoch_samples;
+	int64_t epoch_samples;   /* of the training data */
+	int64_t epoch_steps;     /* steps of an epoch; 0: batches go on across its end */
+	int64_t last_batch;      /* samples of its last step, where they are not `batch`; else 0 */
 	uint32_t data_sum;       /* CRC-32C of the names of all training samples, in their order */
 	struct schedule schedule;
 	double learning_rate;
 	uint64_t seed; /* of the operations that draw random numbers */
+	/* Means over samples that stand in step.tsv and epoch.tsv behind the learning rate: of loop_micro.sum. */
+	int sums;
+	const char *const *sum_names;
 	/* Loads micro-batch `micro` of step `step` (0-based; of all ranks) and runs forward and backward. */
 	int (*micro)(void *state, int64_t step, int64_t micro, struct loop_micro *result);
 	/* Names of the samples of that micro-batch, for messages; owned by the caller, NULL on failure. */
@@ -59,7 +68,7 @@ struct loop_options {
 	bool take_over, same_bits;
 };
 
-/* Cadences, as configured. */
+/* Cadences, as configured: at steps, and at ends of epochs, that are multiples (0: none). */
 struct loop_plan {
 	int64_t steps;
 	const char *init; /* digest and path of the weights that a new run starts from; "" for random ones */
@@ -71,6 +80,9 @@ struct loop_plan {
 	const char *best_metric;
 	bool best_is_smaller;
 	bool skip_bad;
+	int64_t validate_epochs, picture_epochs, save_epochs, keep_epochs;
+	/* Metric of the first validation set that a plateau schedule follows, at each end of an epoch. */
+	const char *plateau_metric;
 };
 
 /*

@@ -132,6 +132,8 @@ static int finish_set(struct loop *loop)
 
 		if (!status && loop_is_first(loop))
 			status = log_metric(loop, metric, value, sums);
+		if (state->set == 0 && !status)
+			loop_follow(loop, metric, value);
 		if (state->set == 0)
 			status = consider_best(loop, status, metric, value);
 		if (!status && m == 0 && loop_is_first(loop))

@@ -27,13 +27,13 @@ struct word {
 	int32_t unused;
 };
 
-/* What a rank tells about its micro-batches; the loss of each comes behind. */
+/* What a rank tells about its micro-batches; behind come, of each, the loss and the task's sums. */
 struct share {
 	struct news news;
 	double data_seconds;
 	int64_t skipped;
 	int32_t not_finite, unused;
-	double loss[];
+	double result[];
 };
 
 struct loop {
@@ -82,11 +82,27 @@ int loop_bad_sample(const struct loop *loop, int status);
 /* Together: publishes the present weights alone. */
 int loop_keep_weights(struct loop *loop, int status);
 
+/* How many numbers a micro-batch has in a share. */
+size_t loop_results(const struct loop *loop);
+/* Whether the step that the run has just done is a multiple of `steps`, or the end of an epoch that is one of `epochs`. */
+bool loop_due(const struct loop *loop, int64_t steps, int64_t epochs);
+
 /* One unit of each phase. */
 int loop_step(struct loop *loop);
 int loop_validate(struct loop *loop);
 int loop_pictures(struct loop *loop);
 /* Room that the rounds need, a rank. */
 size_t loop_round_bytes(void);
+
+/* loop_epoch.c: epochs and the schedule. */
+/* A new run's state of the schedule; STATUS_CONFIG where it follows a metric that the task does not have. */
+int loop_start_schedule(struct loop *loop, bool fresh);
+/* The learning rate of the next update. */
+double loop_rate(const struct loop *loop);
+/* A metric of the first validation set is known. */
+void loop_follow(struct loop *loop, const char *metric, double value);
+/* Adds a step's results to its epoch, of which it writes the row when it is over. */
+int loop_count_epoch(struct loop *loop, double loss, const double *sums, int64_t samples, double rate);
+int loop_add_fields(struct text *row, const double *values, int count);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "train/epoch.h"
 #include "train/loop_parts.h"
 
 #define FLUSH_SECONDS 5.0 /* how often people see new rows */
@@ -51,15 +52,6 @@ static void show_step(struct loop *loop, double loss, double rate)
 		(double)loop->task->batch / seconds, 100 * data / seconds);
 }
 
-static int add_fields(struct text *row, const double *values, int count)
-{
-	for (int i = 0; i < count; i++) {
-		text_add(row, "\t");
-		text_number(row, values[i]);
-	}
-	return text_check(row);
-}
-
 /* ---- phase: step ---- */
 
 static int not_finite(struct loop *loop, int64_t micro, const char *what)
@@ -79,11 +71,15 @@ static int not_finite(struct loop *loop, int64_t micro, const char *what)
 /* What operations and updates of this step read. */
 static struct step_scalars step_scalars(const struct loop *loop, int64_t micro)
 {
-	return (struct step_scalars){.learning_rate = schedule_rate(&loop->task->schedule,
-					     loop->task->learning_rate, loop->state.step),
+	return (struct step_scalars){.learning_rate = loop_rate(loop),
 		.step = loop->state.step + 1,
 		.seed = loop->task->seed,
 		.micro = micro};
+}
+
+size_t loop_results(const struct loop *loop)
+{
+	return 1 + (size_t)loop->task->sums;
 }
 
 /* This rank's micro-batches of one step, their gradients added up over all ranks. */
@@ -105,7 +101,9 @@ static int run_micros(struct loop *loop, struct share *share)
 				loop, first + i, status ? error_message() : "the loss is not finite");
 		if (status)
 			return loop_bad_sample(loop, status);
-		share->loss[i] = result.loss;
+		share->result[(size_t)i * loop_results(loop)] = result.loss;
+		memcpy(share->result + (size_t)i * loop_results(loop) + 1, result.sum,
+			(size_t)loop->task->sums * sizeof(double));
 		share->data_seconds += result.data_seconds;
 		share->skipped += result.skipped;
 		status = program_collect(loop->task->program, i, micros);
@@ -113,12 +111,24 @@ static int run_micros(struct loop *loop, struct share *share)
 	return status;
 }
 
-/* All micro-batches of one step; the loss is their mean, added in order. */
-static int run_all_micros(struct loop *loop, double *loss, struct loop_micro *total)
+static void add_share(const struct loop *loop, const struct share *share, struct loop_micro *total)
 {
-	int64_t micros = loop->task->micros / loop->comm->size;
+	size_t results = loop_results(loop);
+	const double *result = share->result;
+
+	for (int64_t i = 0; i < loop->task->micros / loop->comm->size; i++, result += results) {
+		total->loss += result[0];
+		for (size_t k = 1; k < results; k++)
+			total->sum[k - 1] += result[k];
+	}
+	total->data_seconds = fmax(total->data_seconds, share->data_seconds);
+	total->skipped += share->skipped;
+}
+
+/* All micro-batches of one step; *total: the mean of their losses and their sums, added in order. */
+static int run_all_micros(struct loop *loop, struct loop_micro *total)
+{
 	int status, others;
-	double sum = 0;
 
 	memset(loop->mine, 0, loop->share_bytes);
 	exchange_begin(&loop->exchange);
@@ -134,68 +144,73 @@ static int run_all_micros(struct loop *loop, double *loss, struct loop_micro *to
 		loop_hear(&share->news);
 		if (share->not_finite)
 			loop->reason = "not finite";
-		for (int64_t i = 0; i < micros; i++)
-			sum += share->loss[i];
-		total->data_seconds = fmax(total->data_seconds, share->data_seconds);
-		total->skipped += share->skipped;
+		add_share(loop, share, total);
 	}
-	*loss = sum / (double)loop->task->micros;
+	total->loss /= (double)loop->task->micros;
 	return status;
 }
 
-static int log_step(
-	struct loop *loop, double loss, double norm, double rate, double seconds, double data_seconds)
+/* What a step was like. */
+struct step {
+	struct loop_micro total; /* of its micro-batches; the loss is their mean */
+	int64_t samples;
+	double norm, rate, seconds;
+};
+
+static int log_time(struct loop *loop, const struct step *step)
 {
-	struct train_state *state = &loop->state;
 	struct text row = {0};
 	int status;
 
-	if (!loop_is_first(loop))
-		return 0;
-	text_format(&row, "%lld\t%lld\t%lld", (long long)state->step, (long long)state->epoch,
-		(long long)state->samples);
-	status = add_fields(&row, (double[]){loss, norm, rate}, 3);
-	if (!status)
-		status = logs_row(loop->logs, LOG_STEP, row.data);
-	text_clear(&row);
-	text_format(&row, "%lld\t%lld\t%.3f\t%.6f\t%.6f\t%.2f\t%llu\t%.6f\t%zu", (long long)state->step,
-		(long long)loop->shift->number, clock_wall(), seconds, data_seconds,
-		(double)loop->task->batch / fmax(seconds, 1e-9), (unsigned long long)resident_bytes(),
+	text_format(&row, "%lld\t%lld\t%.3f\t%.6f\t%.6f\t%.2f\t%llu\t%.6f\t%zu", (long long)loop->state.step,
+		(long long)loop->shift->number, clock_wall(), step->seconds, step->total.data_seconds,
+		(double)step->samples / fmax(step->seconds, 1e-9), (unsigned long long)resident_bytes(),
 		loop->exchange.waited, loop->exchange.early);
-	if (!status && !(status = text_check(&row)))
+	status = text_check(&row);
+	if (!status)
 		status = logs_row(loop->logs, LOG_TIME, row.data);
 	text_release(&row);
-	if (!status)
-		status = logs_scalar(loop->logs, state->step, "train/loss", loss);
-	if (!status)
-		status = logs_scalar(loop->logs, state->step, "train/grad_norm", norm);
-	if (!status)
-		status = logs_scalar(loop->logs, state->step, "train/lr", rate);
 	return status;
 }
 
-/* Closes an epoch when the samples seen have filled it. */
-static int count_epoch(struct loop *loop, double rate)
+static int log_scalar(struct loop *loop, const char *name, double value)
 {
-	struct train_state *state = &loop->state;
-	int64_t epoch = state->samples / loop->task->epoch_samples;
+	struct text tag = {0};
+	int status;
+
+	text_format(&tag, "train/%s", name);
+	status = text_check(&tag);
+	if (!status)
+		status = logs_scalar(loop->logs, loop->state.step, tag.data, value);
+	text_release(&tag);
+	return status;
+}
+
+static int log_step(struct loop *loop, const struct step *step)
+{
+	const char *const names[] = {"loss", "grad_norm", "lr"};
+	const double values[] = {step->total.loss, step->norm, step->rate};
+	const struct train_state *state = &loop->state;
+	double mean[LOOP_SUMS];
 	struct text row = {0};
 	int status;
 
-	if (epoch == state->epoch)
-		return 0;
-	text_format(&row, "%lld\t%lld\t%lld", (long long)epoch, (long long)state->step,
+	for (int k = 0; k < loop->task->sums; k++)
+		mean[k] = step->total.sum[k] / (double)step->samples;
+	text_format(&row, "%lld\t%lld\t%lld", (long long)state->step, (long long)state->epoch,
 		(long long)state->samples);
-	status = add_fields(&row, (double[]){state->epoch_loss / (double)state->epoch_steps, rate}, 2);
-	if (!status && loop_is_first(loop))
-		status = logs_row(loop->logs, LOG_EPOCH, row.data);
+	status = loop_add_fields(&row, values, 3);
+	if (!status)
+		status = loop_add_fields(&row, mean, loop->task->sums);
+	if (!status)
+		status = logs_row(loop->logs, LOG_STEP, row.data);
 	text_release(&row);
-	if (state->epoch_skipped && loop_is_first(loop))
-		warn("epoch %lld: %lld bad samples were replaced by others", (long long)epoch,
-			(long long)state->epoch_skipped);
-	state->epoch = epoch;
-	state->epoch_loss = 0;
-	state->epoch_steps = state->epoch_samples = state->epoch_skipped = 0;
+	if (!status)
+		status = log_time(loop, step);
+	for (int i = 0; i < 3 && !status; i++)
+		status = log_scalar(loop, names[i], values[i]);
+	for (int k = 0; k < loop->task->sums && !status; k++)
+		status = log_scalar(loop, loop->task->sum_names[k], mean[k]);
 	return status;
 }
 
@@ -206,7 +221,7 @@ static int finish_step(struct loop *loop, int status)
 
 	state->phase = loop_next_phase(loop, PHASE_STEP);
 	state->set = state->sample = 0;
-	if (loop->plan->keep_every > 0 && state->step % loop->plan->keep_every == 0)
+	if (loop_due(loop, loop->plan->keep_every, loop->plan->keep_epochs))
 		status = loop_keep_weights(loop, status);
 	if (!status && state->phase != PHASE_STEP)
 		status = loop_mark_boundary(loop);
@@ -230,44 +245,42 @@ static int bad_gradient(struct loop *loop)
 	return status;
 }
 
-static void count_step(struct loop *loop, double loss, const struct loop_micro *total, double seconds)
+static void count_step(struct loop *loop, const struct step *step)
 {
 	struct train_state *state = &loop->state;
 
-	loop_end_unit(loop, seconds);
-	loop->recent[loop->steps_here % SPEED_STEPS] = seconds;
-	loop->recent_data[loop->steps_here % SPEED_STEPS] = total->data_seconds;
+	loop_end_unit(loop, step->seconds);
+	loop->recent[loop->steps_here % SPEED_STEPS] = step->seconds;
+	loop->recent_data[loop->steps_here % SPEED_STEPS] = step->total.data_seconds;
 	loop->steps_here++;
 	state->step++;
-	state->samples += loop->task->batch;
-	state->epoch_loss += loss;
-	state->epoch_steps++;
-	state->epoch_samples += loop->task->batch;
-	state->epoch_skipped += total->skipped;
+	state->samples += step->samples;
+	state->epoch_skipped += step->total.skipped;
 }
 
 int loop_step(struct loop *loop)
 {
 	struct program *program = loop->task->program;
-	struct loop_micro total = {0};
 	struct step_scalars scalars = step_scalars(loop, 0);
-	double start = clock_seconds(), loss = 0, norm = 0, rate = scalars.learning_rate, seconds;
-	int status = run_all_micros(loop, &loss, &total);
+	struct step step = {
+		.rate = scalars.learning_rate, .samples = epoch_step_samples(loop->task, loop->state.step)};
+	double start = clock_seconds();
+	int status = run_all_micros(loop, &step.total);
 
 	if (status)
 		return status;
-	status = program_gradient_norm(program, &norm);
-	if (!status && !isfinite(norm))
+	status = program_gradient_norm(program, &step.norm);
+	if (!status && !isfinite(step.norm))
 		return bad_gradient(loop); /* of every rank */
 	if (!status)
 		status = program_update(program, &scalars);
-	seconds = clock_seconds() - start;
-	count_step(loop, loss, &total, seconds);
+	step.seconds = clock_seconds() - start;
+	count_step(loop, &step);
 	if (!status)
-		status = log_step(loop, loss, norm, rate, seconds, total.data_seconds);
+		status = log_step(loop, &step);
 	if (!status)
-		status = count_epoch(loop, rate);
+		status = loop_count_epoch(loop, step.total.loss, step.total.sum, step.samples, step.rate);
 	if (!status && loop_is_first(loop))
-		show_step(loop, loss, rate);
+		show_step(loop, step.total.loss, step.rate);
 	return finish_step(loop, status);
 }

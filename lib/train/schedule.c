@@ -40,6 +40,17 @@ double schedule_rate(const struct schedule *schedule, double base, int64_t n)
 	return stepped(schedule, base, n);
 }
 
+double schedule_at(const struct schedule *schedule, double base, int64_t step, int64_t epochs)
+{
+	struct schedule counted = *schedule;
+
+	if (!schedule->by_epoch)
+		return schedule_rate(schedule, base, step);
+	counted.warmup = 0;
+	base = schedule_rate(&counted, base, epochs);
+	return step < schedule->warmup ? base * ((double)step / (double)schedule->warmup) : base;
+}
+
 double schedule_factor(const struct schedule *schedule, int64_t n)
 {
 	static const double pi = 3.14159265358979323846;
@@ -86,7 +97,7 @@ void plateau_step(struct plateau *plateau, const struct schedule *schedule, doub
 {
 	double cut = schedule->gamma * plateau->rate;
 
-	if (loss < plateau->best * (1 - 1e-4)) {
+	if (loss < plateau->best * (1 - schedule->threshold)) {
 		plateau->best = loss;
 		plateau->bad = 0;
 		return;

@@ -2,6 +2,7 @@
 #ifndef NIGHTSHIFT_TRAIN_SCHEDULE_H
 #define NIGHTSHIFT_TRAIN_SCHEDULE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum schedule_kind {
@@ -17,6 +18,8 @@ struct schedule {
 	int milestones;
 	double gamma;     /* MULTISTEP and PLATEAU: factor of each cut; TWO_STEPS: what the rate is divided by */
 	int64_t patience; /* PLATEAU: epochs without a better loss before a cut */
+	double threshold; /* PLATEAU: the part of the best loss by which a better one is below it */
+	bool by_epoch;    /* total and milestones are epochs, for schedule_at() */
 };
 /* Factor on the base rate for update number n = 0, 1, 2, ... (spec/marigold.md 6.5: the k-th update uses factor(k-1), so that
  * with warm-up the first update has rate 0). EXPONENTIAL: exp((n-warmup)/(total-warmup) ln ratio); COSINE: half a cosine
@@ -26,16 +29,19 @@ struct schedule {
 double schedule_factor(const struct schedule *schedule, int64_t n);
 /* The rate itself; of MULTISTEP by the products in the order of PyTorch's scheduler (0.1, 0.010000000000000002, ...). */
 double schedule_rate(const struct schedule *schedule, double base, int64_t n);
+/* The rate of the update behind `step` others and `epochs` whole epochs: schedule_rate() of the former, or of the latter times the
+ * warm-up, which counts steps always. Under PLATEAU `base` is the plateau's. */
+double schedule_at(const struct schedule *schedule, double base, int64_t step, int64_t epochs);
 /* -1 for an unknown name ("constant", "exponential", "cosine", "multistep", "two-steps", "plateau"). */
 int schedule_kind(const char *name);
 
-/* The base rate under SCHEDULE_PLATEAU, as PyTorch's ReduceLROnPlateau with its defaults has it: state that a checkpoint keeps. */
+/* The base rate under SCHEDULE_PLATEAU, as PyTorch's ReduceLROnPlateau in its relative mode has it: state that a checkpoint keeps. */
 struct plateau {
 	double rate, best; /* best: lowest loss so far */
 	int64_t bad;       /* epochs since then */
 };
 void plateau_init(struct plateau *plateau, double base);
-/* After each epoch: its loss (not a number counts as bad). A loss is better when it is below best x (1 - 1e-4); after more than
+/* After each epoch: its loss (not a number counts as bad). A loss is better when it is below best x (1 - threshold); after more than
  * `patience` bad epochs the rate is cut, unless that changes it by no more than 1e-8. */
 void plateau_step(struct plateau *plateau, const struct schedule *schedule, double loss);
 
