@@ -4,6 +4,7 @@
 #include "check.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "data/epochs.h"
 #include "data/loader.h"
 #include "data/sampler.h"
 
@@ -131,9 +132,57 @@ static void check_loader(int threads)
 	loader_free(loader);
 }
 
+/* How often each of 10 samples comes in the steps of `epoch`, of 4 samples each. */
+static void count_epoch(const struct epochs *epochs, int64_t epoch, int64_t last_batch, int seen[10])
+{
+	int64_t steps = epochs_steps(epochs);
+
+	memset(seen, 0, 10 * sizeof(*seen));
+	for (int64_t i = 0; i < steps; i++)
+		for (int64_t slot = 0; slot < (i == steps - 1 ? last_batch : 4); slot++)
+			seen[epochs_sample(epochs, epoch * steps + i, slot, 0)]++;
+}
+
+static void check_epochs(void)
+{
+	struct epochs drop, rest, carry;
+	bool least = true, once = true, others = false, same = true;
+	int seen[10], first[10];
+
+	check_status(epochs_init(&drop, 7, 10, 4, EPOCHS_DROP), 0, "ten samples, four a step");
+	check_status(epochs_init(&rest, 7, 10, 4, EPOCHS_SHORT), 0, "and two in the last");
+	check_status(epochs_init(&carry, 7, 10, 4, EPOCHS_CARRY), 0, "or four always");
+	check(epochs_steps(&drop) == 2 && epochs_steps(&rest) == 3 && epochs_steps(&carry) == 0,
+		"steps of an epoch");
+	check(epochs_last_batch(&drop) == 4 && epochs_last_batch(&rest) == 2, "samples of its last step");
+	for (int64_t epoch = 0; epoch < 50; epoch++) {
+		count_epoch(&rest, epoch, 2, seen);
+		for (int i = 0; i < 10; i++)
+			once = once && seen[i] == 1;
+		count_epoch(&drop, epoch, 4, seen);
+		for (int i = 0; i < 10; i++)
+			least = least && seen[i] <= 1;
+		if (epoch == 0)
+			memcpy(first, seen, sizeof(first));
+		others = others || memcmp(first, seen, sizeof(first)) != 0;
+	}
+	check(once, "an epoch with a short batch holds every sample once");
+	check(least && others, "one that drops the rest holds none twice, and each leaves others out");
+	for (int64_t draw = 0; draw < 40; draw++)
+		same = same && epochs_sample(&carry, draw / 4, draw % 4, 0) ==
+				       epochs_sample(&rest, draw / 10 * 3 + draw % 10 / 4, draw % 10 % 4, 0);
+	check(same, "all take the same order of an epoch");
+	check_status(epochs_init(&drop, 7, 3, 4, EPOCHS_DROP), STATUS_CONFIG, "less than a batch in all");
+	check_status(epochs_init(&drop, 7, 0, 4, EPOCHS_CARRY), STATUS_CONFIG, "no samples");
+	check(epochs_rest("carry") == EPOCHS_CARRY && epochs_rest("short") == EPOCHS_SHORT &&
+			epochs_rest("long") < 0,
+		"their names");
+}
+
 int main(void)
 {
 	check_passes();
+	check_epochs();
 	check_shares();
 	check_seeds();
 	check_loader(0);
