@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cpu/product.h"
+#include "cpu/winograd.h"
 
 #define WINDOW_FLOATS 65536 /* of one thread's window, roughly */
 
@@ -271,6 +272,9 @@ size_t cpu_convolution_workspace(const struct cpu_device *device, const struct c
 {
 	const struct convolution_shape s =
 		convolution_shape(&call->node->convolution, call->in[0], call->out[0]);
+	struct winograd winograd;
+	if (winograd_forward(&s, &winograd))
+		return winograd_workspace(device, &winograd);
 	if (convolution_is_pointwise(&s)) {
 		const struct product product = pointwise_product(&s, call);
 		return product_workspace(device, &product);
@@ -285,6 +289,16 @@ void cpu_convolution(const struct cpu_device *device, const struct call *call)
 {
 	const struct convolution_shape s =
 		convolution_shape(&call->node->convolution, call->in[0], call->out[0]);
+	struct winograd winograd;
+	if (winograd_forward(&s, &winograd)) {
+		winograd.source = call->in_data[0];
+		winograd.weight = call->in_data[1];
+		winograd.bias = call->in_data[2];
+		winograd.out = call->out_data[0];
+		winograd.accumulate = accumulates(call, 0);
+		winograd_run(device, &winograd, call->workspace);
+		return;
+	}
 	if (convolution_is_pointwise(&s)) {
 		const struct product product = pointwise_product(&s, call);
 		product_run(device, &product, call->workspace);
@@ -412,6 +426,9 @@ size_t cpu_convolution_data_workspace(const struct cpu_device *device, const str
 	const struct convolution_shape s =
 		convolution_shape(&call->node->convolution, call->out[0], call->in[0]);
 	int64_t window, weights;
+	struct winograd winograd;
+	if (winograd_data(&s, &winograd))
+		return winograd_workspace(device, &winograd);
 	if (convolution_is_pointwise(&s)) {
 		const struct product product = pointwise_data_product(&s, call);
 		return product_workspace(device, &product);
@@ -459,6 +476,15 @@ void cpu_convolution_data(const struct cpu_device *device, const struct call *ca
 {
 	const struct convolution_shape s =
 		convolution_shape(&call->node->convolution, call->out[0], call->in[0]);
+	struct winograd winograd;
+	if (winograd_data(&s, &winograd)) {
+		winograd.source = call->in_data[0];
+		winograd.weight = call->in_data[1];
+		winograd.out = call->out_data[0];
+		winograd.accumulate = accumulates(call, 0);
+		winograd_run(device, &winograd, call->workspace);
+		return;
+	}
 	if (convolution_is_pointwise(&s)) {
 		const struct product product = pointwise_data_product(&s, call);
 		product_run(device, &product, call->workspace);

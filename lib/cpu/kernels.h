@@ -31,6 +31,16 @@ struct strip {
 	bool accumulate;
 };
 
+/* A 2x2 tile of outputs from its 16 transformed points, `point` floats apart: `height` by `width` of it are wanted. */
+struct winograd_output {
+	const float *from, *bias; /* bias [channels] or NULL */
+	float *to;
+	ptrdiff_t point, line, step; /* of `to`: floats from line to line and from pixel to pixel */
+	int64_t channels;
+	int height, width;
+	bool accumulate;
+};
+
 /* Adam's constants of one step; `keep`: what decoupled decay leaves of the value. */
 struct adam_step {
 	float beta1_rest, beta2, beta2_rest, correction2, epsilon, step_size, scale, decay, keep;
@@ -75,8 +85,29 @@ struct hash_points {
 struct kernels {
 	const char *name;
 	int panel; /* widest strip, in columns */
+	int strip_rows; /* of a strip that are computed together */
 
 	void (*strip)(const struct strip *strip);
+	/* to[j * to_row + i] = from[i * from_row + j] */
+	void (*turn)(float *to, ptrdiff_t to_row, const float *from, ptrdiff_t from_row, int64_t rows,
+		int64_t columns);
+
+	/*
+	 * Winograd's F(2x2,3x3) (Lavin & Gray 2016), y = A^T [(G g G^T) (B^T d B)] A with the points 0, 1, -1 and infinity: 16
+	 * points of a tile, `point` floats apart, each of `channels` floats.
+	 * Tiles of 4x4 inputs and 2x2 gradients of outputs, whose pixels lie `step` and lines `line` floats apart:
+	 */
+	void (*winograd_input)(float *to, ptrdiff_t point, const float *from, ptrdiff_t line, ptrdiff_t step,
+		int64_t channels);
+	void (*winograd_gradient)(float *to, ptrdiff_t point, const float *from, ptrdiff_t line, ptrdiff_t step,
+		int64_t channels);
+	/* Rows of 3x3 taps, `tap` floats apart, to rows `columns` floats apart. */
+	void (*winograd_kernel)(float *to, ptrdiff_t point, const float *from, ptrdiff_t tap, ptrdiff_t row,
+		int64_t rows, int64_t columns);
+	void (*winograd_output)(const struct winograd_output *output);
+	/* One row of taps' gradients (+)= G^T m G. */
+	void (*winograd_weight)(float *to, ptrdiff_t tap, const float *from, ptrdiff_t point, int64_t columns,
+		bool accumulate);
 	void (*activation)(enum activation kind, float *y, const float *x, int64_t count, bool accumulate);
 	void (*activation_backward)(enum activation kind, float *dx, const float *x, const float *dy,
 		int64_t count, bool accumulate);

@@ -26,6 +26,7 @@ static const int32_t lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 
 #include "cpu/vector.h"
 #include "cpu/kernels_strip.h"
+#include "cpu/kernels_winograd.h"
 #include "cpu/kernels_pointwise.h"
 #include "cpu/kernels_norm.h"
 #include "cpu/kernels_batch_norm.h"

@@ -25,6 +25,7 @@
 
 #include "cpu/vector.h"
 #include "cpu/kernels_strip.h"
+#include "cpu/kernels_winograd.h"
 #include "cpu/kernels_pointwise.h"
 #include "cpu/kernels_norm.h"
 #include "cpu/kernels_batch_norm.h"
