@@ -84,7 +84,7 @@ struct hash_points {
 
 struct kernels {
 	const char *name;
-	int panel; /* widest strip, in columns */
+	int panel;      /* widest strip, in columns */
 	int strip_rows; /* of a strip that are computed together */
 
 	void (*strip)(const struct strip *strip);
@@ -99,8 +99,8 @@ struct kernels {
 	 */
 	void (*winograd_input)(float *to, ptrdiff_t point, const float *from, ptrdiff_t line, ptrdiff_t step,
 		int64_t channels);
-	void (*winograd_gradient)(float *to, ptrdiff_t point, const float *from, ptrdiff_t line, ptrdiff_t step,
-		int64_t channels);
+	void (*winograd_gradient)(float *to, ptrdiff_t point, const float *from, ptrdiff_t line,
+		ptrdiff_t step, int64_t channels);
 	/* Rows of 3x3 taps, `tap` floats apart, to rows `columns` floats apart. */
 	void (*winograd_kernel)(float *to, ptrdiff_t point, const float *from, ptrdiff_t tap, ptrdiff_t row,
 		int64_t rows, int64_t columns);
@@ -172,10 +172,11 @@ struct kernels {
 
 	void (*hash_corners)(const struct hash_points *points);
 	/* y[i * stride + f] = the sum over corners of weight times the table's row */
-	void (*hash_read)(const struct hash_points *points, const float *table, float *y, int64_t stride, int features);
+	void (*hash_read)(
+		const struct hash_points *points, const float *table, float *y, int64_t stride, int features);
 	/* The table's rows first .. end - 1 += weight times dy, points in order. */
-	void (*hash_add)(const struct hash_points *points, float *table, const float *dy, int64_t stride, uint32_t first,
-		uint32_t end, int features);
+	void (*hash_add)(const struct hash_points *points, float *table, const float *dy, int64_t stride,
+		uint32_t first, uint32_t end, int features);
 
 	double (*sum_squares)(const float *x, int64_t count);
 	/* sum over elements of selected rows of (a - b)^2 in double; mask [rows], selected where not 0; NULL: all */

@@ -268,17 +268,19 @@ static int trial_measure(struct trial *trial, double seconds)
 
 static int answer(struct device *device, char *line, double seconds)
 {
-	int s[SIZES] = {0}, count = 0;
-	int64_t value;
-	char *rest = NULL, *name = strtok_r(line, " \t\n", &rest);
-	for (char *word; name && count < SIZES && (word = strtok_r(NULL, " \t\n", &rest)); count++) {
-		if (!text_to_int64(word, &value))
-			return error_set(STATUS_USAGE, "%s: not a size", word);
-		s[count] = (int)value;
+	char *word[SIZES + 1] = {line};
+	int s[SIZES] = {0};
+	line[strcspn(line, "\n")] = '\0';
+	const int words = text_split(line, ' ', word, SIZES + 1);
+	for (int i = 1; i < words; i++) {
+		int64_t value;
+		if (!text_to_int64(word[i], &value))
+			return error_set(STATUS_USAGE, "%s: not a size", word[i]);
+		s[i - 1] = (int)value;
 	}
 	struct trial trial = {.program = program_new(device)};
 	trial.graph = graph_new(trial.program, "trial", true);
-	int status = trial_build(&trial, name ? name : "", s);
+	int status = trial_build(&trial, word[0], s);
 	if (!status)
 		status = trial_fill(&trial);
 	if (!status)
