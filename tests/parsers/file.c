@@ -7,17 +7,21 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "file/image.h"
 #include "file/jpeg.h"
 #include "file/npy.h"
+#include "file/pack.h"
+#include "file/pickle.h"
 #include "file/png.h"
 #include "file/pnm.h"
 #include "file/safetensors.h"
 #include "file/tar.h"
 #include "file/tfevents.h"
+#include "file/torch.h"
 #include "fuzz.h"
 
 /* The pixels must be there, all of them: the copy reads each. */
@@ -246,6 +250,78 @@ static int parse_tfevents(const void *data, size_t bytes)
 	return try_both(data, bytes, parse_tfevents_once, repair_tfevents);
 }
 
+/* Checksums in the directory of a zip archive become 0, which means that there are none. */
+static void repair_zip(unsigned char *data, size_t bytes)
+{
+	for (size_t i = 0; i + 46 <= bytes; i++)
+		if (!memcmp(data + i, "PK\1\2", 4))
+			memset(data + i + 16, 0, 4);
+}
+
+static int parse_torch_once(const void *data, size_t bytes)
+{
+	struct torch_file file;
+	void *copy = memory_copy(data, bytes);
+	int status = copy ? torch_take("x", copy, bytes, &file) : error_status();
+	if (status)
+		return status;
+	status = use_tensors(&file.weights);
+	torch_release(&file);
+	return status;
+}
+
+static int parse_torch(const void *data, size_t bytes)
+{
+	return try_both(data, bytes, parse_torch_once, repair_zip);
+}
+
+static int parse_pickle(const void *data, size_t bytes)
+{
+	struct pickle pickle;
+	int status = pickle_read("x", data, bytes, NULL, &pickle);
+	if (status)
+		return status;
+	pickle_get(pickle.value, "state_dict");
+	pickle_release(&pickle);
+	return STATUS_OK;
+}
+
+static void store_little(unsigned char *at, uint32_t value)
+{
+	for (int i = 0; i < 4; i++)
+		at[i] = (unsigned char)(value >> (8 * i));
+}
+
+/* The file's length and both checksums at the end of a pack. */
+static void repair_pack(unsigned char *data, size_t bytes)
+{
+	uint64_t begin = 0, count = 0, names = 0;
+	if (bytes < 1024 + 64)
+		return;
+	unsigned char *trailer = data + bytes - 1024 - 64;
+	memset(trailer + 32, 0, 8);
+	store_little(trailer + 32, (uint32_t)bytes);
+	memcpy(&begin, trailer + 8, 8);
+	memcpy(&count, trailer + 16, 8);
+	memcpy(&names, trailer + 24, 8);
+	if (begin <= bytes && count <= bytes && names <= bytes && begin + 32 * count + names <= bytes)
+		store_little(trailer + 40, crc32c(0, data + begin, 32 * count + names));
+	store_little(trailer + 60, crc32c(0, trailer, 60));
+}
+
+static int parse_pack_once(const void *data, size_t bytes)
+{
+	bool found;
+	int status = pack_check("x", data, bytes, bytes, &found);
+	return status || found ? status : error_set(STATUS_DATA, "no pack");
+}
+
+static int parse_pack(const void *data, size_t bytes)
+{
+	return try_both(data, bytes, parse_pack_once, repair_pack);
+}
+
 const struct fuzz_parser fuzz_file[] = {{"png", parse_png}, {"jpeg", parse_jpeg}, {"pnm", parse_pnm},
-	{"image", parse_image}, {"npy", parse_npy}, {"safetensors", parse_safetensors},
-	{"index", parse_index}, {"tar", parse_tar}, {"tfevents", parse_tfevents}, {0}};
+	{"torch", parse_torch}, {"pickle", parse_pickle}, {"pack", parse_pack}, {"image", parse_image},
+	{"npy", parse_npy}, {"safetensors", parse_safetensors}, {"index", parse_index}, {"tar", parse_tar},
+	{"tfevents", parse_tfevents}, {0}};
