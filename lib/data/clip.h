@@ -101,9 +101,10 @@ int clip_scaler_new(const struct clip_geometry *geometry, int channels, struct c
 void clip_scaler_free(struct clip_scaler *scaler);
 /* The rows and columns of the frame that are looked at. */
 void clip_scaler_needs(const struct clip_scaler *scaler, int *top, int *left, int *height, int *width);
-/* `pixels` holds rows and columns of the frame from (top, left) on, at least those needed; `stride` bytes from row to row.
- * out: [height,width,channels]. */
-void clip_scaler_run(const struct clip_scaler *scaler, const uint8_t *pixels, size_t stride, int top, int left, uint8_t *out);
+#define CLIP_SLACK 16
+/* `pixels` holds rows and columns of the frame from (top, left) on, at least those needed, `stride` bytes from row to row, and
+ * CLIP_SLACK bytes behind them that may be read. out: [height,width,channels]. One thread at a time. */
+void clip_scaler_run(struct clip_scaler *scaler, const uint8_t *pixels, size_t stride, int top, int left, uint8_t *out);
 
 /* Optical flow seen in a mirror points the other way: u becomes 255 - u. pixels: [count, 2], u first. */
 void clip_flow_mirror(uint8_t *pixels, size_t count);
