@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "cpu/convolution.h"
+#include "cpu/winograd.h"
 
 #define PIXELS 256
 #define CHANNEL_BLOCK 112
@@ -232,14 +232,24 @@ size_t cpu_convolution_weight_workspace(const struct cpu_device *device, const s
 {
 	const struct convolution_shape s =
 		convolution_shape(&call->node->convolution, call->in[0], call->in[1]);
-	return larger_of(weight_workspace(device, &s), bias_workspace(call));
+	struct winograd winograd;
+	const size_t bytes = winograd_forward(&s, &winograd) ? winograd_weight_workspace(device, &winograd)
+							     : weight_workspace(device, &s);
+	return larger_of(bytes, bias_workspace(call));
 }
 
 void cpu_convolution_weight(const struct cpu_device *device, const struct call *call)
 {
 	const struct convolution_shape s =
 		convolution_shape(&call->node->convolution, call->in[0], call->in[1]);
-	weight_gradient(device, &s, call);
+	struct winograd winograd;
+	if (winograd_forward(&s, &winograd)) {
+		winograd.source = call->in_data[0];
+		winograd_weight_run(device, &winograd, call->in_data[1], call->out_data[0],
+			accumulates(call, 0), call->workspace);
+	} else {
+		weight_gradient(device, &s, call);
+	}
 	bias_gradient(device, call);
 }
 

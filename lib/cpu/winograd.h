@@ -28,6 +28,12 @@ bool winograd_data(const struct convolution_shape *shape, struct winograd *winog
 size_t winograd_workspace(const struct cpu_device *device, const struct winograd *winograd);
 void winograd_run(const struct cpu_device *device, const struct winograd *winograd, void *workspace);
 
+/* winograd_weight.c: weight [taps][channels][columns] (+)= the gradient, of a winograd_forward() with its source and the gradient
+ * of its outputs. */
+size_t winograd_weight_workspace(const struct cpu_device *device, const struct winograd *winograd);
+void winograd_weight_run(const struct cpu_device *device, const struct winograd *winograd,
+	const float *gradient, float *weight, bool accumulate, void *workspace);
+
 /* Tiles along a line of outputs. */
 static inline int64_t winograd_tiles(int64_t outputs)
 {
