@@ -137,3 +137,52 @@ finish() {
 	finish two
 	same_run "$ONE" two
 }
+
+# Twenty epochs of two and a half steps; the rate follows the validation at their ends.
+by_epochs() {
+	mkconfig "$1" depth-tiny data.train.rooms.path="$DATA" train.epochs=20 schedule.name=plateau schedule.metric=abs_relative_difference schedule.patience=0 schedule.gamma=0.5 \
+		schedule.threshold=0.005 validate.every=0 picture.every=0 picture.epochs=9 checkpoint.every=0 checkpoint.epochs=3 \
+		checkpoint.keep_every=0 checkpoint.keep_epochs=10 optimizer.name=adamw optimizer.weight_decay=0.1 \
+		optimizer.decay_vectors=false optimizer.ema=0.9 batch.size=5 batch.micro=5
+}
+
+@test "a run by epochs whose rate follows the validation: killed and ended anywhere, the bits of one" {
+	by_epochs one
+	train-step-loop one 2>log
+	column epoch one/log/epoch.tsv >epochs
+	diff epochs <(seq 20)
+	[ "$(column step one/log/epoch.tsv | tr '\n' ' ')" = "$(awk 'BEGIN { for (e = 1; e <= 20; e++) printf "%d ", (12 * e + 4) / 5 }')" ]
+	# The rate is cut behind some epochs, as a plateau of no patience says from the metrics that were logged.
+	awk -F'\t' 'BEGIN { rate = 0.001; best = 1e300 }
+		$3 == "abs_relative_difference" { if ($4 < best * 0.995) best = $4; else rate *= 0.5; printf "%.15g\n", rate }' one/log/val.tsv >rates
+	[ "$(sort -u rates | wc -l)" -ge 3 ]
+	diff <(sed '$d' rates) <(column lr one/log/epoch.tsv | sed 1d)
+	diff <(column step one/log/val.tsv | uniq) <(column step one/log/epoch.tsv)
+	[ -d one/checkpoints/weights-00000024 ]
+	[ -d one/pictures/step-00000044 ]
+	grep -qx 'epoch 20' one/done
+
+	by_epochs two
+	local fault rows
+	for fault in write:30:KILL rename:4:KILL write:90:KILL fsync:5:KILL write:160:KILL; do
+		with_fault "$fault" train-step-loop two 2>>log && break
+		rows=$(wc -l <two/log/time.tsv)
+		train-step-loop two 2>>log &
+		until [ "$(wc -l <two/log/time.tsv)" -gt $((rows + 2)) ] || ! kill -0 $!; do sleep 0.01; done 2>/dev/null
+		kill -USR2 $! 2>/dev/null || true
+		wait $! || [ $? = 75 ]
+	done
+	finish two
+	[ "$(grep -c $'\tstart\t' two/shifts.tsv)" -ge 4 ]
+	same_files one two log/step.tsv log/epoch.tsv log/val.tsv pictures checkpoints/step-00000048/model \
+		checkpoints/step-00000048/optimizer checkpoints/weights-00000024 checkpoints/best
+
+	# What is saved as the model is the average, which validation has looked at.
+	"$ROOT/bin/eval" --summary one 2>>log >summary
+	[ "$(column abs_relative_difference summary)" = "$(awk -F'\t' '$3 == "abs_relative_difference" { value = $4 } END { print value }' one/log/val.tsv)" ]
+	# More epochs go on where the run has ended.
+	mkconfig two train.epochs=21
+	train-step-loop two 2>>log
+	grep -qx 'epoch 21' two/done
+	grep -qx 'step 51' two/done
+}

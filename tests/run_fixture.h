@@ -95,6 +95,13 @@ __attribute__((unused)) static int fixture_validate(struct train_state *state, s
 	return status ? status : logs_sync(logs, &state->logs);
 }
 
+/* As checkpoint.keep_every has it. */
+static inline bool fixture_keeps(const void *context, int64_t step)
+{
+	int64_t every = config_integer(context, "checkpoint.keep_every");
+	return every > 0 && step % every == 0;
+}
+
 /* One whole life of a run: resume, claim, one row a step up to `last`, and then a save, the weights alone where that step is the best,
  * and the retention. Returns the status. */
 __attribute__((unused)) static int fixture_live(const char *path, int64_t last, bool best)
@@ -140,7 +147,8 @@ __attribute__((unused)) static int fixture_live(const char *path, int64_t last, 
 	if (!status && best)
 		status = checkpoint_save_weights(&shift, last, &weights.content);
 	if (!status && best)
-		status = checkpoint_best_write(&shift, last, "rmse", 1.0 / (double)last);
+		status = checkpoint_best_write(
+			&shift, last, "rmse", 1.0 / (double)last, fixture_keeps, run.config);
 	if (!status)
 		status = fixture_validate(&state, logs);
 	if (!status)

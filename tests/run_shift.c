@@ -415,7 +415,8 @@ static void test_zombie(void)
 		checkpoint_save_weights(&zombie, 10, &weights.content), STATUS_FENCED, "nor keep weights");
 	check_status(checkpoint_save_phase(&zombie, &state), STATUS_FENCED, "nor replace a phase file");
 	check_status(checkpoint_prune(&zombie, 1), STATUS_FENCED, "nor remove anything");
-	check_status(checkpoint_best_write(&zombie, 10, "rmse", 1), STATUS_FENCED, "nor name the best");
+	check_status(checkpoint_best_write(&zombie, 10, "rmse", 1, NULL, NULL), STATUS_FENCED,
+		"nor name the best");
 	struct logs *third = NULL;
 	check(logs_open(&zombie, NULL, 1, "", &third) == STATUS_FENCED && !third, "nor cut logs");
 	check_status(logs_text(logs, "I was replaced"), 0, "it may say why it leaves");

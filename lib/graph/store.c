@@ -84,6 +84,11 @@ void store_set_initial(struct store *store, int i, enum store_initial initial, d
 	store->entries[i].parameter.scale = scale;
 }
 
+void store_set_updates(struct store *store, size_t i, int64_t updates)
+{
+	store->entries[i].parameter.updates = updates;
+}
+
 static int shape_mismatch(const struct parameter *had, int dims, const int64_t *dim)
 {
 	struct text text = {0};
@@ -199,6 +204,39 @@ float *store_data(const struct store *store, size_t i, enum store_slot slot)
 	if (!store_keeps(store, i, slot))
 		return NULL;
 	return (float *)(store->block[slot] + (slot == SLOT_VALUE ? entry->offset : entry->trained_offset));
+}
+
+#define SWAP_FLOATS 1024
+
+static int swap(struct device *device, float *a, float *b, size_t count)
+{
+	float from_a[SWAP_FLOATS], from_b[SWAP_FLOATS];
+	int status = STATUS_OK;
+
+	for (size_t at = 0; at < count && !status; at += SWAP_FLOATS) {
+		size_t bytes = (count - at < SWAP_FLOATS ? count - at : SWAP_FLOATS) * sizeof(float);
+
+		status = device->backend->read(device, from_a, a + at, bytes);
+		if (!status)
+			status = device->backend->read(device, from_b, b + at, bytes);
+		if (!status)
+			status = device->backend->write(device, a + at, from_b, bytes);
+		if (!status)
+			status = device->backend->write(device, b + at, from_a, bytes);
+	}
+	return status;
+}
+
+int store_swap_averages(struct store *store)
+{
+	int status = STATUS_OK;
+
+	for (size_t i = 0; i < store->count && !status; i++) {
+		if (store_keeps(store, i, SLOT_AVERAGE))
+			status = swap(store->device, store_data(store, i, SLOT_VALUE),
+				store_data(store, i, SLOT_AVERAGE), store->entries[i].parameter.count);
+	}
+	return status;
 }
 
 /* ---- layouts ---- */

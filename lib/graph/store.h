@@ -32,6 +32,7 @@ struct parameter {
 	bool frozen;
 	bool statistic;  /* no optimizer: value <- (1 - momentum) value + momentum x what stands in its gradient's place */
 	double momentum; /* of a statistic */
+	int64_t updates; /* of a statistic: how many it has had */
 };
 
 size_t store_count(const struct store *store);
@@ -48,6 +49,10 @@ int store_initialise(struct store *store, uint64_t seed);
 void store_set_initial(struct store *store, int i, enum store_initial initial, double scale);
 /* Makes a parameter a statistic. */
 void store_set_statistic(struct store *store, int i, double momentum);
+/* A statistic goes on from so many updates. */
+void store_set_updates(struct store *store, size_t i, int64_t updates);
+/* The values of all parameters that have an average change places with it. */
+int store_swap_averages(struct store *store);
 /* Whether a slot exists (moments depend on the update rule). */
 bool store_has(const struct store *store, enum store_slot slot);
 /* Whether it exists for this parameter: frozen ones have their value only, statistics no moments. */

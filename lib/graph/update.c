@@ -135,6 +135,8 @@ static int update_parameter(struct program *program, size_t i, float *gradient, 
 		rule.decay = 0;
 	if (gradient && program->device->backend->update(program->device, &call))
 		return error_prefix("parameter %s", parameter->name);
+	if (gradient && parameter->statistic)
+		store_set_updates(store, i, parameter->updates + 1);
 	return STATUS_OK;
 }
 

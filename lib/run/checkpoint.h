@@ -128,8 +128,11 @@ const struct safetensor *checkpoint_optimizer(const struct checkpoint *checkpoin
  * of keep_every from step-S by hard work once (checkpoint_save_weights does it at save time), removes older ones (rename to
  * .dead, then unlink) and left-over .partial and .dead of dead shifts. */
 int checkpoint_prune(const struct shift *shift, int64_t keep);
-/* RUN/checkpoints/best: "step metric value" . */
-int checkpoint_best_write(const struct shift *shift, int64_t step, const char *metric, double value);
+/* RUN/checkpoints/best: "step metric value" . The weights of the best before go, unless `keeps` says that those of that step stay for
+ * another reason. */
+typedef bool checkpoint_keeps(const void *context, int64_t step);
+int checkpoint_best_write(const struct shift *shift, int64_t step, const char *metric, double value, checkpoint_keeps *keeps,
+	const void *context);
 int checkpoint_best_read(const struct run *run, bool *found, int64_t *step, char metric[64], double *value);
 /* Digest of the published step-S (CRC-32C of MANIFEST's model/ lines, 8 hex digits), from MANIFEST alone. */
 int checkpoint_digest(const struct run *run, int64_t step, char digest[16]);

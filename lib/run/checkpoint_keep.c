@@ -159,15 +159,14 @@ int checkpoint_best_read(const struct run *run, bool *found, int64_t *step, char
 }
 
 /* The weights of the best before go when the new ones are whole on disk and no other rule keeps them. */
-static int remove_former(const struct shift *shift, const struct best *best)
+static int remove_former(
+	const struct shift *shift, const struct best *best, checkpoint_keeps *keeps, const void *context)
 {
 	struct checkpoint_entry now = {CHECKPOINT_WEIGHTS, best->step},
 				former = {CHECKPOINT_WEIGHTS, best->former};
-	int64_t every = config_integer(shift->run->config, "checkpoint.keep_every");
 	char *path = checkpoint_name(shift->run, former.kind, former.step, "");
 	int status = path ? STATUS_OK : error_status();
-	if (status || !file_exists(path) || best->former == best->step ||
-		(every > 0 && best->former % every == 0))
+	if (status || !file_exists(path) || best->former == best->step || keeps(context, best->former))
 		goto done;
 	status = checkpoint_judge(shift->run, &now, true);
 	if (checkpoint_is_damage(status)) {
@@ -184,7 +183,8 @@ done:
 	return status;
 }
 
-int checkpoint_best_write(const struct shift *shift, int64_t step, const char *metric, double value)
+int checkpoint_best_write(const struct shift *shift, int64_t step, const char *metric, double value,
+	checkpoint_keeps *keeps, const void *context)
 {
 	struct best before, best = {.step = step, .former = -1, .value = value};
 	struct text text = {0};
@@ -211,7 +211,7 @@ int checkpoint_best_write(const struct shift *shift, int64_t step, const char *m
 	if (!status)
 		status = file_publish(path, text.data, text.length);
 	if (!status && best.former >= 0)
-		status = remove_former(shift, &best);
+		status = remove_former(shift, &best, keeps, context);
 	text_release(&text);
 	free(path);
 	return shift_failed(shift, status);

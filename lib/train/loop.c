@@ -85,8 +85,10 @@ static int save_here(struct loop *loop, bool whole)
 	const struct train_state *boundary =
 		loop->boundary.step == loop->state.step ? &loop->boundary : &loop->state;
 	bool phase = !at_boundary(loop), new = loop->saved_step != loop->state.step;
-	int status = sync_logs(loop);
+	int status = loop_averages(loop, false);
 
+	if (!status)
+		status = sync_logs(loop);
 	if (new) {
 		status = finish_save(loop, status);
 		status = saver_start(&loop->saver, status, boundary);
@@ -101,6 +103,14 @@ static int save_here(struct loop *loop, bool whole)
 		status = checkpoint_save_phase(loop->shift, &loop->state);
 	loop->last_save = clock_seconds();
 	return comm_agree(loop->comm, status, NULL, 0, NULL);
+}
+
+int loop_averages(struct loop *loop, bool wanted)
+{
+	if (loop->averaged == wanted)
+		return 0;
+	loop->averaged = wanted;
+	return store_swap_averages(program_store(loop->task->program));
 }
 
 int loop_mark_boundary(struct loop *loop)
@@ -252,6 +262,8 @@ enum train_phase loop_next_phase(const struct loop *loop, enum train_phase after
 int loop_keep_weights(struct loop *loop, int status)
 {
 	status = finish_save(loop, status);
+	if (!status)
+		status = loop_averages(loop, false);
 	return saver_keep_weights(&loop->saver, status, loop->state.step);
 }
 

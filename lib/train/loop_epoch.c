@@ -8,8 +8,11 @@
 
 bool loop_due(const struct loop *loop, int64_t steps, int64_t epochs)
 {
-	int64_t step = loop->state.step;
+	return loop_due_at(loop, loop->state.step, steps, epochs);
+}
 
+bool loop_due_at(const struct loop *loop, int64_t step, int64_t steps, int64_t epochs)
+{
 	if (steps > 0 && step % steps == 0)
 		return true;
 	return epochs > 0 && step > 0 &&

@@ -33,8 +33,10 @@ struct sample_share {
 
 static int validate_sample(struct loop *loop, int64_t sample, double *metrics)
 {
-	int status = loop->task->validate(loop->task->state, (size_t)loop->state.set, sample, metrics);
+	int status = loop_averages(loop, true);
 
+	if (!status)
+		status = loop->task->validate(loop->task->state, (size_t)loop->state.set, sample, metrics);
 	if (status != STATUS_DATA || !loop->plan->skip_bad)
 		return loop_bad_sample(loop, status);
 	warn("%s; skipped", error_message());
@@ -80,6 +82,14 @@ static int validate_round(struct loop *loop, int status, int64_t samples)
 	return 0;
 }
 
+/* Weights that stay, whatever the metric says of them. */
+static bool keeps(const void *context, int64_t step)
+{
+	const struct loop *loop = context;
+
+	return loop_due_at(loop, step, loop->plan->keep_every, loop->plan->keep_epochs);
+}
+
 /* The first set's main metric decides which weights are the best. */
 static int consider_best(struct loop *loop, int status, const char *metric, double value)
 {
@@ -96,7 +106,7 @@ static int consider_best(struct loop *loop, int status, const char *metric, doub
 	status = loop_keep_weights(loop, status);
 	return status || !loop_is_first(loop)
 		       ? status
-		       : checkpoint_best_write(loop->shift, state->step, metric, value);
+		       : checkpoint_best_write(loop->shift, state->step, metric, value, keeps, loop);
 }
 
 static int log_metric(struct loop *loop, const char *metric, double value, const double *sums)
@@ -186,8 +196,10 @@ struct picture_share {
 static int draw_picture(struct loop *loop, int64_t index, struct picture_share *share, struct text *png)
 {
 	struct image image = {0};
-	int status = loop->task->picture(loop->task->state, index, &image, share->name);
+	int status = loop_averages(loop, true);
 
+	if (!status)
+		status = loop->task->picture(loop->task->state, index, &image, share->name);
 	if (!status)
 		status = png_encode(&image, png);
 	else if (status == STATUS_DATA && loop->plan->skip_bad) {

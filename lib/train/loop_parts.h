@@ -53,6 +53,7 @@ struct loop {
 	char *shares;       /* of all ranks */
 	size_t share_bytes; /* of each */
 	char *rounds;       /* of all ranks: samples or pictures of one round */
+	bool averaged;      /* the weights have changed places with their running averages */
 	int64_t saved_step; /* newest step-S that this shift wrote, writes or started from; -1: none */
 	double last_save, last_flush, last_stop_look, step_started, first_started;
 	double recent[SPEED_STEPS]; /* seconds of the last steps */
@@ -86,6 +87,11 @@ int loop_keep_weights(struct loop *loop, int status);
 size_t loop_results(const struct loop *loop);
 /* Whether the step that the run has just done is a multiple of `steps`, or the end of an epoch that is one of `epochs`. */
 bool loop_due(const struct loop *loop, int64_t steps, int64_t epochs);
+/* The same of another step. */
+bool loop_due_at(const struct loop *loop, int64_t step, int64_t steps, int64_t epochs);
+
+/* Puts the running averages of the weights, where there are any, in their places: for all that looks at what was learned; or back. */
+int loop_averages(struct loop *loop, bool wanted);
 
 /* One unit of each phase. */
 int loop_step(struct loop *loop);

@@ -126,13 +126,14 @@ static void add_share(const struct loop *loop, const struct share *share, struct
 }
 
 /* All micro-batches of one step; *total: the mean of their losses and their sums, added in order. */
-static int run_all_micros(struct loop *loop, struct loop_micro *total)
+static int run_all_micros(struct loop *loop, int status, struct loop_micro *total)
 {
-	int status, others;
+	int others;
 
 	memset(loop->mine, 0, loop->share_bytes);
 	exchange_begin(&loop->exchange);
-	status = run_micros(loop, loop->mine);
+	if (!status)
+		status = run_micros(loop, loop->mine);
 	others = exchange_finish(&loop->exchange);
 	loop->mine->news = loop_news();
 	status =
@@ -265,7 +266,10 @@ int loop_step(struct loop *loop)
 	struct step step = {
 		.rate = scalars.learning_rate, .samples = epoch_step_samples(loop->task, loop->state.step)};
 	double start = clock_seconds();
-	int status = run_all_micros(loop, &step.total);
+	int status = loop_averages(loop, false);
+
+	/* A rank that failed does not stay away. */
+	status = run_all_micros(loop, status, &step.total);
 
 	if (status)
 		return status;

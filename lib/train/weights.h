@@ -9,12 +9,17 @@
 #include "graph/graph.h"
 #include "run/checkpoint.h"
 
-/* The store's tensors for saving: model (values) and optimizer (NAME.exp_avg, NAME.exp_avg_sq, or NAME.momentum_buffer).
- * Described by weights_init(); those that this process writes get memory once, and are refilled by weights_fill(). */
+/*
+ * The store's tensors for saving. Of the model: the values, or their running averages where there are any, and the int64 scalar
+ * NAME.num_batches_tracked of each batch norm that has running statistics, as the original project's files have it: the updates of
+ * NAME.running_mean. Of the optimizer: NAME.exp_avg and NAME.exp_avg_sq (of SGD the former is the momentum buffer), and NAME.trained,
+ * the values, where the model has the averages.
+ * Described by weights_init(); those that this process writes get memory once, and are refilled by weights_fill().
+ */
 struct weights {
 	struct safetensor *model, *optimizer;
 	size_t model_count, optimizer_count;
-	float **memory; /* owned, one a tensor, of the model and then of the optimizer; NULL: another rank's */
+	struct weights_source *source; /* owned, one a tensor, of the model and then of the optimizer */
 };
 int weights_init(struct weights *weights, const struct store *store);
 /* `model` and `optimizer`: one flag a tensor. */
@@ -22,15 +27,15 @@ int weights_allocate(struct weights *weights, const bool *model, const bool *opt
 int weights_fill(struct weights *weights, const struct store *store);
 void weights_release(struct weights *weights);
 
-/* Loads every parameter from a checkpoint; names matching `ignore` (a shell pattern, or "") may be missing or of another shape.
+/* Loads every parameter, and numbers of updates where there are any, from a checkpoint; names matching `ignore` (a shell pattern, or "") may be missing or of another shape.
  * STATUS_DATA names the first that is missing, has another shape, or is left over. */
 int weights_load(struct store *store, const struct checkpoint *checkpoint, const char *ignore);
 /* The same checks, loading nothing. */
 int weights_check(const struct store *store, const struct checkpoint *checkpoint, const char *ignore);
-/* Loads the optimizer's moments of a step-* checkpoint. */
+/* After weights_load(): the optimizer's state of a step-* checkpoint. */
 int weights_load_optimizer(struct store *store, const struct checkpoint *checkpoint);
 
-/* The values of rank 0's parameters become those of all. Every rank calls it. */
+/* The values and numbers of updates of rank 0's parameters become those of all. Every rank calls it. */
 int weights_broadcast(struct store *store, struct comm *comm);
 
 #endif
