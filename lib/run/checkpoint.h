@@ -94,6 +94,7 @@ struct checkpoint {
 	char path[4096];
 	bool weights_only;
 	char digest[16];             /* CRC-32C of MANIFEST's model/ lines (without one: of all tensors' bytes), 8 hex digits */
+	char arch[64];               /* what a file of PyTorch says its network is ("resnet-18"), "" where it does not */
 	struct train_state state;    /* step-* only; the phase file's position where there is a valid one */
 	struct safetensors *model;
 	int model_files;
@@ -118,7 +119,8 @@ int checkpoint_resume_ranks(const struct run *run, const struct checkpoint_ranks
 /* For the other programs: the newest valid of step-* and weights-*, or `which`: a step number, or "best". Model tensors only.
  * STATUS_NO_INPUT when there is none. */
 int checkpoint_open(const struct run *run, const char *which, struct checkpoint *checkpoint);
-/* Any checkpoint or run directory or a directory with model/..., for init.weights. */
+/* Weights from anywhere, for init.weights: a run, a checkpoint, a directory that diffusers wrote, a file of safetensors or of PyTorch
+ * (told apart by its first bytes; nothing in it is executed). */
 int checkpoint_open_path(const char *path, struct checkpoint *checkpoint);
 /* Finds a tensor over all files of the model (or optimizer); NULL when there is none. */
 const struct safetensor *checkpoint_model(const struct checkpoint *checkpoint, const char *name);

@@ -10,7 +10,10 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "file/torch.h"
 #include "run/checkpoint_parts.h"
+
+#define FILE_LIMIT ((size_t)1 << 40)
 
 enum { STEP_DIGITS = 8, OPEN_TRIES = 5, DEPTH_LIMIT = 8 };
 
@@ -554,10 +557,42 @@ static int open_run_at(const char *path, struct checkpoint *checkpoint)
 	return status;
 }
 
+/* The value of a line "KEY<TAB>VALUE"; cut to the room, "" where there is none. */
+static void find_plain(const struct text *plain, const char *key, char *value, size_t room)
+{
+	size_t length = strlen(key);
+	*value = 0;
+	for (const char *line = plain->data; line && *line; line = strchr(line, '\n') + 1)
+		if (!strncmp(line, key, length) && line[length] == '\t')
+			snprintf(value, room, "%.*s", (int)strcspn(line + length + 1, "\n"),
+				line + length + 1);
+}
+
+/* A file of PyTorch; takes over `data`. */
+static int open_torch(const char *path, char *data, size_t bytes, struct checkpoint *checkpoint)
+{
+	struct torch_file file;
+	int status = torch_take(path, data, bytes, &file);
+	if (status)
+		return status;
+	checkpoint->model[0] = file.weights;
+	file.weights = (struct safetensors){0};
+	find_plain(&file.plain, "arch", checkpoint->arch, sizeof checkpoint->arch);
+	torch_release(&file);
+	return STATUS_OK;
+}
+
+/* One file of safetensors or of PyTorch, told apart by its first bytes. */
 static int open_file(const char *path, struct checkpoint *checkpoint)
 {
+	char *data;
+	size_t bytes;
 	struct safetensors *next = next_file(&checkpoint->model, 0);
-	int status = next ? safetensors_read(path, next) : error_status();
+	int status = next ? file_read_regular(path, FILE_LIMIT, &data, &bytes) : error_status();
+	if (status)
+		return status;
+	status = torch_is(data, bytes) ? open_torch(path, data, bytes, checkpoint)
+				       : safetensors_take(path, data, bytes, next);
 	checkpoint->model_files = !status;
 	return status;
 }
