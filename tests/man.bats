@@ -49,6 +49,10 @@ examples() {
 	[ "$status" -eq 0 ]
 }
 
+@test "convert-weights.1" {
+	examples convert-weights.1
+}
+
 @test "eval.1" {
 	examples eval.1
 }

@@ -59,4 +59,8 @@ int resnet3d_check(const struct resnet3d *resnet);
  */
 int resnet3d_build(struct graph *graph, const struct resnet3d *resnet, int x, bool training);
 
+/* The order of two tensors in the original's state dict, which numbers its optimizer's state; names of other networks come in some
+ * fixed order. */
+int resnet3d_compare_names(enum resnet3d_family family, const char *a, const char *b);
+
 #endif

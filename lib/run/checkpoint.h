@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/text.h"
 #include "file/safetensors.h"
 #include "run/log.h"
 
@@ -95,6 +96,7 @@ struct checkpoint {
 	bool weights_only;
 	char digest[16];             /* CRC-32C of MANIFEST's model/ lines (without one: of all tensors' bytes), 8 hex digits */
 	char arch[64];               /* what a file of PyTorch says its network is ("resnet-18"), "" where it does not */
+	struct text plain;           /* the values beside the weights of a file of PyTorch (file/torch.h) */
 	struct train_state state;    /* step-* only; the phase file's position where there is a valid one */
 	struct safetensors *model;
 	int model_files;
@@ -122,6 +124,8 @@ int checkpoint_open(const struct run *run, const char *which, struct checkpoint 
 /* Weights from anywhere, for init.weights: a run, a checkpoint, a directory that diffusers wrote, a file of safetensors or of PyTorch
  * (told apart by its first bytes; nothing in it is executed). */
 int checkpoint_open_path(const char *path, struct checkpoint *checkpoint);
+/* A directory with its MANIFEST, whole: with optimizer and state where it is a step-*. */
+int checkpoint_open_all(const char *directory, struct checkpoint *checkpoint);
 /* Finds a tensor over all files of the model (or optimizer); NULL when there is none. */
 const struct safetensor *checkpoint_model(const struct checkpoint *checkpoint, const char *name);
 const struct safetensor *checkpoint_optimizer(const struct checkpoint *checkpoint, const char *name);

@@ -108,6 +108,7 @@ void checkpoint_release(struct checkpoint *checkpoint)
 {
 	checkpoint_release_tensors(checkpoint);
 	train_state_release(&checkpoint->state);
+	text_release(&checkpoint->plain);
 	*checkpoint = (struct checkpoint){0};
 }
 
@@ -572,12 +573,17 @@ static void find_plain(const struct text *plain, const char *key, char *value, s
 static int open_torch(const char *path, char *data, size_t bytes, struct checkpoint *checkpoint)
 {
 	struct torch_file file;
+	char epoch[32];
 	int status = torch_take(path, data, bytes, &file);
 	if (status)
 		return status;
 	checkpoint->model[0] = file.weights;
 	file.weights = (struct safetensors){0};
 	find_plain(&file.plain, "arch", checkpoint->arch, sizeof checkpoint->arch);
+	checkpoint->plain = file.plain;
+	file.plain = (struct text){0};
+	find_plain(&checkpoint->plain, "epoch", epoch, sizeof epoch);
+	text_to_int64(epoch, &checkpoint->state.epoch);
 	torch_release(&file);
 	return STATUS_OK;
 }
@@ -614,6 +620,20 @@ static void digest_tensors(struct checkpoint *checkpoint)
 			sum = crc32c(sum, checkpoint->model[f].tensor[i].data,
 				checkpoint->model[f].tensor[i].bytes);
 	snprintf(checkpoint->digest, sizeof checkpoint->digest, "%08x", sum);
+}
+
+int checkpoint_open_all(const char *directory, struct checkpoint *checkpoint)
+{
+	struct manifest manifest = {0};
+	struct checkpoint_entry entry;
+	*checkpoint = (struct checkpoint){0};
+	int status = read_directory(directory, true, &manifest, checkpoint);
+	if (parse_name(path_base(directory), &entry))
+		checkpoint->step = entry.step;
+	manifest_release(&manifest);
+	if (status)
+		checkpoint_release(checkpoint);
+	return status;
 }
 
 int checkpoint_open_path(const char *path, struct checkpoint *checkpoint)

@@ -1,0 +1,108 @@
+# Weights to and from files of PyTorch and safetensors, and runs that start from them.
+
+load helper
+
+setup_file() {
+	cd "$BATS_FILE_TMPDIR"
+	tiny_run RUN train.steps=4 checkpoint.every=2
+	train-step-loop RUN
+}
+
+setup() {
+	enter_scratch
+	cp -R "$BATS_FILE_TMPDIR/RUN" RUN
+	golden=$ROOT/tests/golden/torch
+}
+
+# The rows of --list without comments: the tensors.
+tensors() {
+	convert-weights --list "$@" | grep -v '^#' | sort
+}
+
+@test "a run becomes a .pth, a .safetensors, and a .pth again, with the same tensors and digest" {
+	convert-weights RUN a.pth
+	convert-weights a.pth b.safetensors
+	convert-weights b.safetensors c.pth
+	cmp a.pth c.pth
+	tensors RUN >rows
+	[ -s rows ]
+	for file in a.pth b.safetensors c.pth; do
+		tensors "$file" | diff rows -
+		convert-weights --list "$file" | grep '^# digest' >>digests
+	done
+	[ "$(sort -u digests | wc -l)" -eq 1 ]
+}
+
+@test "a run that starts from a .pth is the run that starts from the .safetensors, and records the digest" {
+	convert-weights RUN a.pth
+	convert-weights RUN a.safetensors
+	for kind in pth safetensors; do
+		tiny_run "from-$kind" train.steps=2 checkpoint.every=2 init.weights="a.$kind"
+		run train-step-loop "from-$kind"
+		[ "$status" -eq 0 ]
+		grep -q "starting from the weights of .*a.$kind (digest $(convert-weights --list a.pth | sed -n 's/^# digest //p'))" <<<"$output"
+	done
+	cmp from-pth/log/step.tsv from-safetensors/log/step.tsv
+	diff <(tensors from-pth) <(tensors from-safetensors)
+	grep -q "$(convert-weights --list a.pth | sed -n 's/^# digest //p')" from-pth/checkpoints/step-*/train.cfg
+}
+
+@test "--step chooses the checkpoint" {
+	convert-weights --step 2 RUN two.pth
+	convert-weights RUN/checkpoints/step-00000002 again.pth
+	cmp two.pth again.pth
+	convert-weights RUN four.pth
+	never cmp -s two.pth four.pth
+	run convert-weights --step 3 RUN three.pth
+	[ "$status" -eq 66 ]
+	[ ! -e three.pth ]
+}
+
+@test "what PyTorch saved is listed: values beside the weights, then tensors in its order" {
+	convert-weights --list "$golden/save_3.pth" >list
+	grep -qx '# arch resnet-18' list
+	grep -qx '# optimizer.param_groups.0.momentum 0.9' list
+	grep -qx '# scheduler.last_epoch 3' list
+	[ "$(grep -v '^#' list | cut -f1 | paste -sd' ')" = "conv1.weight bn1.weight bn1.bias bn1.running_mean bn1.running_var bn1.num_batches_tracked fc.weight fc.bias" ]
+	grep -q $'^bn1.num_batches_tracked\tI64\t\[\]\t' list
+	diff <(tensors "$golden/save_3.pth") <(tensors "$golden/module.pth")
+}
+
+@test "its epoch and network are kept, changed or left out" {
+	convert-weights "$golden/save_3.pth" kept.pth
+	convert-weights --list kept.pth | grep -x '# epoch 3'
+	convert-weights --list kept.pth | grep -x '# arch resnet-18'
+	convert-weights --arch resnet-34 "$golden/save_3.safetensors" named.pth
+	convert-weights --list named.pth | grep -x '# arch resnet-34'
+	convert-weights --bare "$golden/save_3.pth" bare.pth
+	never grep -q arch <(convert-weights --list bare.pth)
+	diff <(tensors kept.pth) <(tensors bare.pth)
+}
+
+@test "hostile, cut, foreign and missing files are one line and leave no file" {
+	for case in hostile:65:system hostile_legacy:65:system list:65:'no state dict' script:65:TorchScript complex:65:ComplexFloatStorage; do
+		IFS=: read -r name code words <<<"$case"
+		run convert-weights "$golden/$name.pth" out.safetensors
+		[ "$status" -eq "$code" ]
+		[ "$(wc -l <<<"$output")" -eq 1 ]
+		grep -q "$words" <<<"$output"
+		[ ! -e out.safetensors ]
+	done
+	[ ! -e hostile-was-here ]
+	head -c 3000 "$golden/save_3.pth" >cut.pth
+	run convert-weights cut.pth out.safetensors
+	[ "$status" -eq 65 ]
+	grep -q 'cut.pth: .*cut' <<<"$output"
+	run convert-weights nowhere.pth out.safetensors
+	[ "$status" -eq 66 ]
+	run convert-weights "$golden/save_3.pth" out.txt
+	[ "$status" -eq 64 ]
+}
+
+@test "a full disk leaves what was there" {
+	echo old >out.pth
+	run bash -c 'ulimit -f 1; convert-weights RUN out.pth'
+	[ "$status" -eq 73 ]
+	[ "$(cat out.pth)" = old ]
+	[ -z "$(find . -name '.out.pth*')" ]
+}
