@@ -3,6 +3,7 @@
 #   make [all]       the programs, in bin/                make check       all tests (README: "Testing")
 #   make demo        trains a small depth model           make check-long  random kills, long fuzzing, valgrind
 #   make install     PREFIX= DESTDIR= PROGRAM_PREFIX=     make bench       our figures beside a peer's
+#   make bench-ops   single operations beside a peer
 #   make uninstall   the same variables                   make fuzz        libFuzzer (clang); FUZZ_SECONDS=60
 #
 #   MPI=0|1          the plugin for several processes (default: where mpicc is)   MPICC=mpicc
@@ -124,7 +125,9 @@ check-long:
 	@$(SUBMAKE) SAN=address,undefined all tests
 	@tests/run --long
 bench: all
-	@for script in tests/bench/*; do "$$script" || exit; done
+	@for script in $(filter-out tests/bench/operations,$(wildcard tests/bench/*)); do "$$script" || exit; done
+bench-ops: all
+	@tests/bench/operations
 
 # One program for every parser; the words behind it are libFuzzer's: corpus first, then options.
 build-fuzz/libfuzzer: $(FUZZ_SOURCES) $(wildcard lib/*/*.h tests/parsers/*.h) Makefile
@@ -156,6 +159,6 @@ uninstall:
 	rm -rf "$(DESTDIR)$(SHARE)"
 clean:
 	rm -rf build build-* $(NAMES:%=bin/%)
-.PHONY: all tests mpi cuda demo check check-long bench fuzz install uninstall clean
+.PHONY: all tests mpi cuda demo check check-long bench bench-ops fuzz install uninstall clean
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -175,7 +175,7 @@ def main():
         s = [int(size) for size in sizes]
         runs = [OPERATIONS[name](s, layout) for layout in ((False, True) if name in LAYOUTS else (False,))]
         for operation in runs[0]:
-            print(f"{operation}\t{min(run[operation] for run in runs):.9f}")
+            print(f"{operation.lower().replace('_', '-')}\t{min(run[operation] for run in runs):.9f}")
         print(flush=True)
 
 
