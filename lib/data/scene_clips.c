@@ -10,7 +10,7 @@
 
 #define PI 3.14159265358979323846
 
-enum { MAXIMUM_DISTRACTORS = 3, MAXIMUM_VERTICES = 24, CONTRAST_TRIES = 30, GRAIN_BLOCK = 768 };
+enum { MAXIMUM_DISTRACTORS = 2, MAXIMUM_VERTICES = 24, CONTRAST_TRIES = 30, GRAIN_BLOCK = 768 };
 
 /* What changes in time. A rate is the change of the quantity from the middle of the clip to its end. */
 enum change { CHANGE_ACROSS, CHANGE_DOWN, CHANGE_TURN, CHANGE_SIZE, CHANGE_OPACITY, CHANGES };
@@ -22,11 +22,11 @@ static const struct {
 	double slow, fast; /* rates of what is */
 	double distractor; /* rate of a distractor, either way */
 } rates[CHANGES] = {
-	{0.03, 0.14, 0.28, 0.1},
-	{0.03, 0.14, 0.28, 0.1},
-	{0.12, 0.6, 1.4, 0.5},
-	{0.06, 0.28, 0.5, 0.15},
-	{0.05, 0.22, 0.36, 0.1},
+	{0.02, 0.16, 0.3, 0.06},
+	{0.02, 0.16, 0.3, 0.06},
+	{0.1, 0.8, 1.6, 0.3},
+	{0.05, 0.28, 0.45, 0.1},
+	{0.04, 0.25, 0.35, 0.1},
 };
 
 static const char *const class_names[CLIP_CLASSES] = {"moving-right", "moving-left", "moving-down",
@@ -68,12 +68,12 @@ static void draw_vertex(struct object *object, double turn, double radius)
 /* An ellipse, a bar or a regular polygon, a star, or a blob. */
 static void draw_outline(struct dice *dice, struct object *object)
 {
-	int kind = dice_pick(dice, 4), corners = 3 + dice_pick(dice, 5);
-	double narrow = dice_uniform(dice, 0.55, 1), notch = dice_uniform(dice, 0.4, 0.65);
-	double rough[2 * 7];
+	int kind = dice_pick(dice, 4), corners = 3 + dice_pick(dice, 3);
+	double narrow = dice_uniform(dice, 0.4, 0.8), notch = dice_uniform(dice, 0.35, 0.6);
+	double rough[2 * 5];
 
-	for (int i = 0; i < 2 * 7; i++)
-		rough[i] = dice_uniform(dice, 0.55, 1);
+	for (int i = 0; i < 2 * 5; i++)
+		rough[i] = dice_uniform(dice, 0.4, 1);
 	object->vertices = 0;
 	if (kind == 0)
 		corners = MAXIMUM_VERTICES;
@@ -88,41 +88,42 @@ static void draw_outline(struct dice *dice, struct object *object)
 		object->vertex[i][1] *= narrow;
 }
 
+/* Brings colours into a range: a subject is brighter than what is behind it. */
+static void set_brightness(struct material *material, double low, double high)
+{
+	for (int i = 0; i < 2; i++)
+		for (int c = 0; c < 3; c++)
+			material->colour[i][c] = low + (high - low) * material->colour[i][c];
+}
+
 static double colour_distance(const double a[3], const double b[3])
 {
 	return fabs(a[0] - b[0]) + fabs(a[1] - b[1]) + fabs(a[2] - b[2]);
 }
 
-/* Stands out from the background, and has two colours that show how it turns. */
-static bool is_visible(const struct material *material, const struct material *background)
+/* Two colours that show how it turns. */
+static bool is_visible(const struct material *material)
 {
-	double mean[2][3];
-
-	for (int c = 0; c < 3; c++) {
-		mean[0][c] = (material->colour[0][c] + material->colour[1][c]) / 2;
-		mean[1][c] = (background->colour[0][c] + background->colour[1][c]) / 2;
-	}
-	return material->kind != MATERIAL_SOLID && colour_distance(mean[0], mean[1]) > 0.5 &&
-	       colour_distance(material->colour[0], material->colour[1]) > 0.5;
+	return material->kind != MATERIAL_SOLID &&
+	       colour_distance(material->colour[0], material->colour[1]) > 0.8;
 }
 
-static void draw_object(
-	struct dice *dice, struct object *object, const struct material *background, double most)
+static void draw_object(struct dice *dice, struct object *object, double most)
 {
 	draw_outline(dice, object);
-	object->material = material_draw(dice, 1.2);
-	for (int i = 0; i < CONTRAST_TRIES && !is_visible(&object->material, background); i++)
-		object->material = material_draw(dice, 1.2);
-	object->radius = dice_uniform(dice, 0.7, 1) * most;
+	object->material = material_draw(dice, 2);
+	for (int i = 0; i < CONTRAST_TRIES && !is_visible(&object->material); i++)
+		object->material = material_draw(dice, 2);
+	set_brightness(&object->material, 0.35, 1);
+	object->radius = dice_uniform(dice, 0.75, 1) * most;
 	object->angle = dice_uniform(dice, 0, 2 * PI);
 }
 
 /* The numbers drawn do not depend on the class. */
-static void draw_subject(
-	struct dice *dice, struct object *object, const struct material *background, enum change change)
+static void draw_subject(struct dice *dice, struct object *object, enum change change)
 {
-	draw_object(dice, object, background, 0.26);
-	object->opacity = 0.62;
+	draw_object(dice, object, 0.3);
+	object->opacity = 0.65;
 	for (int i = 0; i < 2; i++)
 		object->centre[i] = dice_uniform(dice, -0.2, 0.2);
 	for (int i = 0; i < CHANGES; i++) {
@@ -133,10 +134,9 @@ static void draw_subject(
 	}
 }
 
-static void draw_distractor(
-	struct dice *dice, struct object *object, const struct material *background, const double half[2])
+static void draw_distractor(struct dice *dice, struct object *object, const double half[2])
 {
-	draw_object(dice, object, background, 0.1);
+	draw_object(dice, object, 0.1);
 	object->opacity = dice_uniform(dice, 0.5, 0.9);
 	for (int i = 0; i < 2; i++)
 		object->centre[i] = dice_uniform(dice, -half[i], half[i]);
@@ -152,6 +152,7 @@ static void draw_clip(
 
 	*clip = (struct clip){0};
 	clip->background = material_draw(&dice, 0.6);
+	set_brightness(&clip->background, 0, 0.45);
 	clip->ease = dice_uniform(&dice, -0.6, 0.6);
 	clip->shake = dice_uniform(&dice, 0, 0.006);
 	clip->flicker = dice_uniform(&dice, 0, 0.06);
@@ -161,9 +162,9 @@ static void draw_clip(
 		clip->slope[i] = dice_uniform(&dice, -0.15, 0.15);
 	}
 	clip->objects = 1 + dice_pick(&dice, 1 + MAXIMUM_DISTRACTORS);
-	draw_subject(&dice, &clip->object[clip->objects - 1], &clip->background, change);
+	draw_subject(&dice, &clip->object[clip->objects - 1], change);
 	for (int i = 0; i < clip->objects - 1; i++)
-		draw_distractor(&dice, &clip->object[i], &clip->background, half);
+		draw_distractor(&dice, &clip->object[i], half);
 }
 
 /* ---- its state at a time ---- */

@@ -2,9 +2,9 @@
  * Synthetic clips of ten classes that only time tells apart: the same pixels on every machine for one seed (counter-based
  * randomness, arithmetic without contraction, own sine and exponential).
  *
- * A clip shows a textured subject of random shape before a textured background with up to three smaller distractors, all of
- * which drift, turn and scale a little, under a hand-held camera, flickering light and grain. Its class is what the subject
- * does: moving to one of four sides, turning one of two ways, growing or shrinking, appearing or vanishing.
+ * A clip shows a bright textured subject of random shape and up to two smaller distractors before a darker textured
+ * background, all of which drift, turn and scale a little, under a hand-held camera, flickering light and grain. Its class is
+ * what the subject does: moving to one of four sides, turning one of two ways, growing or shrinking, appearing or vanishing.
  *
  * What a single frame shows says little about the class, by construction: clips of one seed and number that differ in class
  * have the same state in the middle of their time (the same middle frame, where their number of frames is odd), and classes

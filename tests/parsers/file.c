@@ -22,6 +22,7 @@
 #include "file/tar.h"
 #include "file/tfevents.h"
 #include "file/torch.h"
+#include "file/tsv.h"
 #include "fuzz.h"
 
 /* The pixels must be there, all of them: the copy reads each. */
@@ -321,7 +322,27 @@ static int parse_pack(const void *data, size_t bytes)
 	return try_both(data, bytes, parse_pack_once, repair_pack);
 }
 
+/* Every row given lies within its line: reading each field to its end touches all of it. */
+static int parse_tsv(const void *data, size_t bytes)
+{
+	const char *path = fuzz_path(data, bytes);
+	struct tsv table = {0};
+	int status = path ? tsv_open(path, &table) : error_status();
+	double value, sum = 0;
+
+	while (!status && tsv_next(&table)) {
+		for (int i = 0; i < table.fields; i++)
+			sum += (double)strlen(table.field[i]);
+		if (tsv_number(&table, tsv_column(&table, "loss"), &value))
+			sum += value;
+	}
+	if (!status && (table.damaged || sum < 0))
+		status = error_set(STATUS_DATA, "%s: damaged", path);
+	tsv_close(&table);
+	return status;
+}
+
 const struct fuzz_parser fuzz_file[] = {{"png", parse_png}, {"jpeg", parse_jpeg}, {"pnm", parse_pnm},
 	{"torch", parse_torch}, {"pickle", parse_pickle}, {"pack", parse_pack}, {"image", parse_image},
 	{"npy", parse_npy}, {"safetensors", parse_safetensors}, {"index", parse_index}, {"tar", parse_tar},
-	{"tfevents", parse_tfevents}, {0}};
+	{"tfevents", parse_tfevents}, {"tsv", parse_tsv}, {0}};
