@@ -193,6 +193,7 @@ static void test_part_refusals(void)
 	check_status(jpeg_decode_part("a", data, bytes, &part), STATUS_DATA, "colour where grey is expected");
 	part = (struct jpeg_part){.channels = 3, .denominator = 1, .height = 40, .width = 60};
 	check_status(jpeg_decode_part("a", data, bytes / 2, &part), STATUS_DATA, "half a JPEG");
+	jpeg_part_release(&part);
 	part = (struct jpeg_part){.channels = 3, .denominator = 4, .height = 10, .width = 15};
 	check(!jpeg_decode_part("a", data, bytes, &part) && part.height == 10 && part.image_width == 60,
 		"a quarter of the size");
@@ -296,7 +297,7 @@ static void refuses(const char *text, const char *subset, int status, const char
 
 static void test_refusals(void)
 {
-	struct video_options options = options_of("a.json", "train");
+	struct video_options options;
 	struct video_set *set;
 
 	refuses("{\"labels\": [\"a\"], \"database\": {\"v\": {\"subset\": \"training\", \"annotations\": "
@@ -320,6 +321,7 @@ static void test_refusals(void)
 		"train", STATUS_DATA, "leaves the dataset's directory", "a label that leaves the directory");
 	refuses("{\"labels\": [\"a\"], \"database\": {\"v\": {\"annotations\": {}}}}", "train", STATUS_DATA,
 		"\"subset\" is missing", "an entry without subset");
+	options = options_of("a.json", "train");
 	options.layout = "tapes";
 	check_status(video_set_open(&options, &set), STATUS_CONFIG, "an unknown layout");
 	options.layout = "frames";

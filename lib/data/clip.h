@@ -134,10 +134,10 @@ struct clip_statistics {
 enum clip_mean { CLIP_MEAN_KINETICS, CLIP_MEAN_ACTIVITYNET, CLIP_MEAN_HALF };
 extern const char *const clip_mean_names[3]; /* "kinetics", "activitynet", "0.5" */
 int clip_mean_find(const char *name);        /* -1 for another word */
-/* value_scale 1 or 255; without mean it is 0, without std 1. channels 2 (flow): 0.5 whatever the name, or, `original`, the first two
+/* value_scale is 1 or 255 in the original; without mean it is 0, without std 1. channels 2 (flow): 0.5 whatever the name, or, `original`, the first two
  * of the name. */
 struct clip_statistics clip_statistics_of(
-	enum clip_mean mean, bool use_mean, bool use_std, int value_scale, int channels, bool original);
+	enum clip_mean mean, bool use_mean, bool use_std, double value_scale, int channels, bool original);
 /* in: [count, channels] bytes; out: as many floats. */
 void clip_normalise(const struct clip_statistics *statistics, const uint8_t *in, size_t count, float *out);
 

@@ -22,7 +22,7 @@ int clip_mean_find(const char *name)
 }
 
 struct clip_statistics clip_statistics_of(
-	enum clip_mean mean, bool use_mean, bool use_std, int value_scale, int channels, bool original)
+	enum clip_mean mean, bool use_mean, bool use_std, double value_scale, int channels, bool original)
 {
 	struct clip_statistics statistics = {.channels = channels, .scale = (float)value_scale};
 	int row = channels == 2 && !original ? CLIP_MEAN_HALF : (int)mean;

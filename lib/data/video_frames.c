@@ -16,34 +16,45 @@ static const char *const frame_suffixes[] = {".jpg", ".png", ".jpeg"};
 enum { FRAME_SUFFIXES = 3 };
 
 struct video_store {
-	char *path;
-	int suffix;      /* that of the frame read last */
+	const struct source *source;
+	char *directory, *path; /* in the source, and for messages; owned */
+	int suffix;             /* that of the frame read last */
+	int64_t held;           /* the frame whose file is `data`; -1: none */
+	char *name, *data;      /* of its file, owned */
+	size_t bytes;
 	bool listed;     /* what follows is known */
 	int64_t *number; /* of the frames that are there, ascending, owned */
 	size_t count, capacity;
 };
 
-static int frames_open(const char *path, bool flow, struct video_store **result)
+static void frames_close(struct video_store *store)
+{
+	free(store->directory);
+	free(store->path);
+	free(store->name);
+	free(store->data);
+	free(store->number);
+	free(store);
+}
+
+static int frames_open(const struct source *source, const char *name, bool flow, struct video_store **result)
 {
 	struct video_store *store = memory_new(1, sizeof *store);
 
 	(void)flow;
-	*result = store;
+	*result = NULL;
 	if (!store)
 		return error_status();
-	store->path = memory_text(path);
-	if (store->path)
-		return STATUS_OK;
-	free(store);
-	*result = NULL;
-	return error_status();
-}
-
-static void frames_close(struct video_store *store)
-{
-	free(store->path);
-	free(store->number);
-	free(store);
+	store->source = source;
+	store->held = -1;
+	store->directory = memory_text(name);
+	store->path = source_name(source, name);
+	if (!store->directory || !store->path) {
+		frames_close(store);
+		return error_status();
+	}
+	*result = store;
+	return STATUS_OK;
 }
 
 /* ---- which frames there are ---- */
@@ -78,7 +89,7 @@ static int compare_numbers(const void *a, const void *b)
 static int list_frames(struct video_store *store)
 {
 	struct names names = {0};
-	int status = store->listed ? STATUS_OK : file_list(store->path, &names);
+	int status = store->listed ? STATUS_OK : source_list(store->source, store->directory, &names);
 
 	if (status || store->listed)
 		return status;
@@ -101,13 +112,17 @@ static int list_frames(struct video_store *store)
 	return STATUS_OK;
 }
 
-static int frames_count(struct video_store *store, int64_t *end)
+static int frames_count(struct video_store *store, int64_t *end, int64_t *present)
 {
 	int status = list_frames(store);
 
-	if (!status)
-		*end = store->count ? store->number[store->count - 1] + 1 : 1;
-	return status;
+	if (status)
+		return status;
+	*end = store->count ? store->number[store->count - 1] + 1 : 1;
+	*present = 0;
+	for (size_t i = 0; i < store->count; i++) /* a frame may be there as .jpg and .png */
+		*present += store->number[i] > 0 && (!i || store->number[i] != store->number[i - 1]);
+	return STATUS_OK;
 }
 
 static int frames_nearest(struct video_store *store, int64_t number, int64_t *found)
@@ -130,59 +145,67 @@ static int frames_nearest(struct video_store *store, int64_t number, int64_t *fo
 
 /* ---- reading ---- */
 
-/* The bytes of a frame; *name is for messages. Both owned by the caller. */
-static int read_frame(struct video_store *store, int64_t number, char **name, char **data, size_t *bytes)
+static char *frame_name(const struct video_store *store, int64_t number, int suffix)
+{
+	struct text name = {0};
+
+	text_format(&name, "%s%simage_%05lld%s", store->directory, *store->directory ? "/" : "",
+		(long long)number, frame_suffixes[suffix]);
+	return text_take(&name);
+}
+
+static int read_file(struct video_store *store, int64_t number)
 {
 	int status = STATUS_NO_INPUT;
 
-	*name = NULL;
 	for (int i = 0; status == STATUS_NO_INPUT && i < FRAME_SUFFIXES; i++) {
 		int suffix = (store->suffix + i) % FRAME_SUFFIXES;
-		struct text path = {0};
 
-		free(*name);
-		text_format(
-			&path, "%s/image_%05lld%s", store->path, (long long)number, frame_suffixes[suffix]);
-		*name = text_take(&path);
-		status = *name ? file_read_regular(*name, FRAME_LIMIT, data, bytes) : error_status();
+		free(store->name);
+		store->name = frame_name(store, number, suffix);
+		status = store->name ? source_read(store->source, store->name, FRAME_LIMIT, &store->data,
+					       &store->bytes)
+				     : error_status();
 		if (!status)
 			store->suffix = suffix;
 	}
 	if (status == STATUS_NO_INPUT)
 		error_set(status, "%s: frame %lld is missing (image_%05lld.jpg)", store->path,
 			(long long)number, (long long)number);
-	if (status) {
-		free(*name);
-		*name = NULL;
-	}
+	return status;
+}
+
+/* The size of a frame is often asked for right before its pixels, so its file is held. */
+static int hold_frame(struct video_store *store, int64_t number)
+{
+	int status;
+
+	if (store->held == number)
+		return STATUS_OK;
+	free(store->data);
+	store->data = NULL;
+	store->held = -1;
+	status = read_file(store, number);
+	if (!status)
+		store->held = number;
 	return status;
 }
 
 static int frames_size(struct video_store *store, int64_t number, int *height, int *width)
 {
-	char *name, *data;
-	size_t bytes;
-	int status = read_frame(store, number, &name, &data, &bytes);
+	int status = hold_frame(store, number);
 
-	if (status)
-		return status;
-	status = video_decode_size(name, data, bytes, height, width);
-	free(name);
-	free(data);
+	if (!status && video_decode_size(path_base(store->name), store->data, store->bytes, height, width))
+		status = error_prefix("%s", store->path);
 	return status;
 }
 
 static int frames_read(struct video_store *store, int64_t number, struct jpeg_part *part)
 {
-	char *name, *data;
-	size_t bytes;
-	int status = read_frame(store, number, &name, &data, &bytes);
+	int status = hold_frame(store, number);
 
-	if (status)
-		return status;
-	status = video_decode(name, data, bytes, part);
-	free(name);
-	free(data);
+	if (!status && video_decode(path_base(store->name), store->data, store->bytes, part))
+		status = error_prefix("%s", store->path);
 	return status;
 }
 

@@ -7,6 +7,7 @@
 
 #include "data/video.h"
 #include "file/jpeg.h"
+#include "file/source.h"
 
 struct video_store; /* an open directory or file; what it is only its layout knows */
 
@@ -16,11 +17,11 @@ struct video_layout {
 	const char *const *suffixes; /* of a video's name, the usual one first; then NULL */
 	bool directories;            /* a video is a directory */
 	bool flow;                   /* may hold flow */
-	/* Does not look whether it is there where that would cost a look for each sample. */
-	int (*open)(const char *path, bool flow, struct video_store **store);
+	/* Does not look whether it is there. `source` must stay open. */
+	int (*open)(const struct source *source, const char *name, bool flow, struct video_store **store);
 	void (*close)(struct video_store *store);
-	/* Number of the last frame + 1. */
-	int (*count)(struct video_store *store, int64_t *end);
+	/* Number of the last frame + 1, and how many there are (fewer where some are missing between). */
+	int (*count)(struct video_store *store, int64_t *end, int64_t *present);
 	int (*size)(struct video_store *store, int64_t number, int *height, int *width);
 	/* Decodes (a part of) a frame; channels of `part` are 3, or 2 for flow. STATUS_NO_INPUT: there is no such frame. */
 	int (*read)(struct video_store *store, int64_t number, struct jpeg_part *part);

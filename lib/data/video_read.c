@@ -25,6 +25,7 @@ struct way {
 struct video_reader {
 	const struct video_set *set;
 	struct video_store *store; /* of `sample`; NULL: none */
+	struct source *source;     /* opened for it alone, or NULL */
 	size_t sample;
 	struct clip_geometry geometry;
 	bool plain_flow;
@@ -69,12 +70,20 @@ static void release_frames(struct video_reader *reader)
 	}
 }
 
+static void close_sample(struct video_reader *reader)
+{
+	if (reader->store)
+		reader->set->layout->close(reader->store);
+	source_close(reader->source);
+	reader->store = NULL;
+	reader->source = NULL;
+}
+
 void video_reader_free(struct video_reader *reader)
 {
 	if (!reader)
 		return;
-	if (reader->store)
-		reader->set->layout->close(reader->store);
+	close_sample(reader);
 	release_ways(reader);
 	release_frames(reader);
 	jpeg_part_release(&reader->part);
@@ -88,16 +97,12 @@ uint64_t video_reader_repeated(const struct video_reader *reader)
 
 static int open_sample(struct video_reader *reader, size_t sample)
 {
-	const struct video_set *set = reader->set;
-
 	if (reader->store && reader->sample == sample)
 		return STATUS_OK;
-	if (reader->store)
-		set->layout->close(reader->store);
-	reader->store = NULL;
+	close_sample(reader);
 	reader->sample = sample;
 	forget_frames(reader);
-	return set->layout->open(set->sample[sample].path, set->options.flow, &reader->store);
+	return video_open_sample(reader->set, sample, &reader->store, &reader->source);
 }
 
 /* A frame is missing: that is the present error. The nearest, or what is wrong. */

@@ -2,10 +2,8 @@
 #include "data/video.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -34,77 +32,131 @@ const struct video_layout *video_layout_find(const char *name)
 	return NULL;
 }
 
+/* ---- where videos lie ---- */
+
+/* A directory or file anywhere: the source that it is opened in is the caller's to close, after the store. */
+static int open_outside(const struct video_layout *layout, const char *path, bool flow,
+	struct video_store **store, struct source **own)
+{
+	char *directory = layout->directories ? memory_text(path) : path_directory(path);
+	int status = directory ? source_open(directory, own) : error_status();
+
+	if (!status)
+		status = layout->open(*own, layout->directories ? "" : path_base(path), flow, store);
+	free(directory);
+	return status;
+}
+
+int video_open_sample(
+	const struct video_set *set, size_t sample, struct video_store **store, struct source **own)
+{
+	*own = NULL;
+	if (set->name[sample])
+		return set->layout->open(set->source, set->name[sample], set->options.flow, store);
+	return open_outside(set->layout, set->sample[sample].path, set->options.flow, store, own);
+}
+
 int video_count_frames(const char *name, const char *path, bool flow, int64_t *first, int64_t *end)
 {
 	const struct video_layout *layout = video_layout_find(name);
-	struct video_store *store;
-	int status = layout ? layout->open(path, flow, &store) : error_status();
+	struct video_store *store = NULL;
+	struct source *own = NULL;
+	int64_t present;
+	int status = layout ? open_outside(layout, path, flow, &store, &own) : error_status();
 
-	if (status)
-		return status;
-	*first = layout->first;
-	status = layout->count(store, end);
-	layout->close(store);
+	if (!status) {
+		*first = layout->first;
+		status = layout->count(store, end, &present);
+	}
+	if (store)
+		layout->close(store);
+	source_close(own);
+	return status;
+}
+
+static int look_at(const struct video_set *set, size_t i, bool *there)
+{
+	enum source_kind kind;
+	int status;
+
+	*there = file_exists(set->sample[i].path);
+	if (!set->name[i])
+		return STATUS_OK;
+	status = source_look(set->source, set->name[i], &kind);
+	*there = !status && kind != SOURCE_NOTHING;
 	return status;
 }
 
 /* ---- samples ---- */
 
-static int add_sample(struct video_set *set, struct video_sample sample)
+static void sample_release(struct video_sample *sample, char *name)
 {
-	int status = memory_grow(&set->sample, &set->capacity, set->count + 1, sizeof *set->sample);
+	free((char *)(uintptr_t)sample->id);
+	free((char *)(uintptr_t)sample->path);
+	free(name);
+}
 
+/* Takes the texts of the sample and the name; the path follows from the name where there is none. */
+static int add_sample(struct video_set *set, struct video_sample sample, char *name)
+{
+	size_t capacity = set->capacity;
+	int status = memory_grow(&set->name, &capacity, set->count + 1, sizeof *set->name);
+
+	if (!status)
+		status = memory_grow(&set->sample, &set->capacity, set->count + 1, sizeof *set->sample);
+	if (!sample.path && name && !status)
+		sample.path = source_name(set->source, name);
 	if (status || !sample.id || !sample.path) {
-		free((char *)(uintptr_t)sample.id);
-		free((char *)(uintptr_t)sample.path);
+		sample_release(&sample, name);
 		return error_status();
 	}
+	set->name[set->count] = name;
 	set->sample[set->count++] = sample;
 	return STATUS_OK;
 }
 
-static void sample_release(struct video_sample *sample)
+/* The stem with the first suffix under which there is something; the usual one where there is nothing. */
+static char *find_suffix(const struct video_set *set, const char *stem)
 {
-	free((char *)(uintptr_t)sample->id);
-	free((char *)(uintptr_t)sample->path);
+	const char *const *suffix = set->layout->suffixes;
+	struct text name = {0};
+
+	for (int i = 0; suffix[1] && suffix[i]; i++) {
+		enum source_kind kind;
+
+		text_clear(&name);
+		text_format(&name, "%s%s", stem, suffix[i]);
+		if (text_check(&name) || source_look(set->source, name.data, &kind)) {
+			text_release(&name);
+			return NULL;
+		}
+		if (kind != SOURCE_NOTHING)
+			return text_take(&name);
+	}
+	text_clear(&name);
+	text_format(&name, "%s%s", stem, suffix[0]);
+	return text_take(&name);
 }
 
-/* PATH/LABEL/ID and the first suffix under which there is something; the usual one where there is nothing. */
-static char *sample_path(const struct video_set *set, const struct video_entry *entry)
+/* LABEL/ID with its suffix, below the root. */
+static char *sample_name(const struct video_set *set, const struct video_entry *entry)
 {
 	const struct video_annotation *annotation = &set->annotation;
-	struct text path = {0};
-	size_t stem;
+	struct text stem = {0};
+	char *name = NULL;
 
-	if (entry->path)
-		return memory_text(entry->path);
 	if (annotation->activitynet)
-		text_format(&path, "v_%s", entry->video ? entry->video : entry->id);
+		text_format(&stem, "v_%s", entry->video ? entry->video : entry->id);
 	else
-		text_format(&path, "%s/%s", entry->label < 0 ? "test" : annotation->labels.name[entry->label],
+		text_format(&stem, "%s/%s", entry->label < 0 ? "test" : annotation->labels.name[entry->label],
 			entry->id);
-	if (!text_check(&path) && !path_is_inside(path.data)) {
+	if (!text_check(&stem) && !path_is_inside(stem.data))
 		error_set(STATUS_DATA, "%s: entry \"%s\": the path %s leaves the dataset's directory",
-			set->options.annotation, entry->id, path.data);
-		text_release(&path);
-		return NULL;
-	}
-	struct text whole = {0};
-
-	text_format(&whole, "%s/%s", set->options.path, path.failed ? "" : path.data);
-	text_release(&path);
-	stem = whole.length;
-	for (int i = 0; !whole.failed && set->layout->suffixes[i]; i++) {
-		whole.length = stem;
-		text_add(&whole, set->layout->suffixes[i]);
-		if (set->layout->suffixes[1] == NULL || (!whole.failed && access(whole.data, F_OK) == 0))
-			return text_take(&whole);
-	}
-	if (!whole.failed) {
-		whole.length = stem;
-		text_add(&whole, set->layout->suffixes[0]);
-	}
-	return text_take(&whole);
+			set->options.annotation, entry->id, stem.data);
+	else if (!text_check(&stem))
+		name = find_suffix(set, stem.data);
+	text_release(&stem);
+	return name;
 }
 
 /* Frames floor(s fps) + 1 up to, not including, the smaller of floor(e fps) + 1 and the number of frames, as the original takes them. */
@@ -119,27 +171,44 @@ static void cut_event(const struct video_entry *entry, struct video_sample *samp
 		sample->end = sample->first;
 }
 
+static int count_sample(const struct video_set *set, size_t i, int64_t *end)
+{
+	struct video_store *store = NULL;
+	struct source *own = NULL;
+	int64_t present;
+	int status = video_open_sample(set, i, &store, &own);
+
+	if (!status)
+		status = set->layout->count(store, end, &present);
+	if (store)
+		set->layout->close(store);
+	source_close(own);
+	return status;
+}
+
 /* The frames of a sample that the annotation does not number; none where the video is not there. */
-static int count_frames(void *context, size_t i)
+static int number_frames(void *context, size_t i)
 {
 	struct video_set *set = context;
 	struct video_sample *sample = &set->sample[i];
-	const struct video_entry *entry = &set->annotation.entry[set->entry[i]];
+	const struct video_entry *entry = set->entry ? &set->annotation.entry[set->entry[i]] : NULL;
+	bool there;
 	int status = STATUS_OK;
 
-	if (!entry->numbered) {
-		status = video_count_frames(
-			set->layout->name, sample->path, set->options.flow, &sample->first, &sample->end);
-		if (status == STATUS_NO_INPUT) {
-			error_clear();
-			status = STATUS_OK;
-			sample->first = sample->end = 0;
-		}
-		if (!status && entry->to >= 0)
-			cut_event(entry, sample);
-	} else if (set->options.skip_missing && access(sample->path, F_OK) != 0) {
-		sample->end = sample->first;
+	if (entry && entry->numbered) {
+		if (set->options.skip_missing && !(status = look_at(set, i, &there)) && !there)
+			sample->end = sample->first;
+		return status;
 	}
+	sample->first = set->layout->first;
+	status = count_sample(set, i, &sample->end);
+	if (status == STATUS_NO_INPUT) {
+		error_clear();
+		sample->end = sample->first;
+		return STATUS_OK;
+	}
+	if (!status && entry && entry->to >= 0)
+		cut_event(entry, sample);
 	return status;
 }
 
@@ -149,14 +218,37 @@ static void drop_empty(struct video_set *set)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < set->count; i++) {
-		if (set->sample[i].end > set->sample[i].first) {
-			set->sample[kept++] = set->sample[i];
+		if (set->sample[i].end <= set->sample[i].first) {
+			sample_release(&set->sample[i], set->name[i]);
+			set->dropped++;
 			continue;
 		}
-		sample_release(&set->sample[i]);
-		set->dropped++;
+		set->name[kept] = set->name[i];
+		set->sample[kept++] = set->sample[i];
 	}
 	set->count = kept;
+}
+
+static int number_samples(struct video_set *set)
+{
+	int status = threads_run(COUNT_THREADS, set->count, number_frames, set);
+
+	if (!status)
+		drop_empty(set);
+	return status;
+}
+
+static int add_entry(struct video_set *set, const struct video_entry *entry)
+{
+	struct video_sample sample = {.label = entry->label, .first = entry->first, .end = entry->end};
+	char *name = NULL;
+
+	sample.id = memory_text(entry->id);
+	if (entry->path)
+		sample.path = memory_text(entry->path);
+	else
+		name = sample_name(set, entry);
+	return add_sample(set, sample, name);
 }
 
 static int add_entries(struct video_set *set, int subset)
@@ -168,16 +260,10 @@ static int add_entries(struct video_set *set, int subset)
 	if (!set->entry)
 		return error_status();
 	for (size_t i = 0; !status && i < annotation->count; i++) {
-		const struct video_entry *entry = &annotation->entry[i];
-		struct video_sample sample = {
-			.label = entry->label, .first = entry->first, .end = entry->end};
-
-		if (subset >= 0 && entry->subset != subset)
+		if (subset >= 0 && annotation->entry[i].subset != subset)
 			continue;
-		sample.id = memory_text(entry->id);
-		sample.path = sample.id ? sample_path(set, entry) : NULL;
 		set->entry[set->count] = i;
-		status = add_sample(set, sample);
+		status = add_entry(set, &annotation->entry[i]);
 	}
 	return status;
 }
@@ -193,16 +279,16 @@ static int open_annotation(struct video_set *set)
 		return error_set(STATUS_CONFIG,
 			"%s: subset %s: must be training, validation or testing (or train, val, test)",
 			options->name, options->subset);
-	if (!file_is_directory(options->path))
-		return error_set(STATUS_NO_INPUT, "%s: %s is no directory", options->name, options->path);
+	status = source_open(options->path, &set->source);
+	if (status)
+		return error_prefix("%s", options->name);
 	status = video_annotation_read(options->annotation, options->untrimmed, &set->annotation);
 	if (!status)
 		status = add_entries(set, subset);
 	if (!status)
-		status = threads_run(COUNT_THREADS, set->count, count_frames, set);
+		status = number_samples(set);
 	if (status)
 		return status;
-	drop_empty(set);
 	if (set->count)
 		return STATUS_OK;
 	return error_set(STATUS_DATA,
@@ -214,19 +300,11 @@ static int open_annotation(struct video_set *set)
 
 /* ---- without an annotation ---- */
 
-static int add_found(struct video_set *set, const char *path, const char *id, int64_t label)
+static int add_found(struct video_set *set, const char *name, const char *id, int64_t label)
 {
-	struct video_sample sample = {.id = memory_text(id), .path = memory_text(path), .label = label};
-	int status = sample.id && sample.path ? STATUS_OK : error_status();
+	struct video_sample sample = {.id = memory_text(id), .label = label};
 
-	if (!status)
-		status = video_count_frames(
-			set->layout->name, path, set->options.flow, &sample.first, &sample.end);
-	if (status) {
-		sample_release(&sample);
-		return status;
-	}
-	return add_sample(set, sample);
+	return add_sample(set, sample, memory_text(name));
 }
 
 /* The name without the layout's suffix; NULL where it has none of them, or hides behind a dot. */
@@ -246,75 +324,104 @@ static char *stem_of(const struct video_set *set, const char *name)
 	return NULL;
 }
 
-static int add_class(struct video_set *set, const char *class_name, int64_t label)
+static int add_member(struct video_set *set, const char *class_name, const char *name, int64_t label)
 {
-	char *directory = path_join(set->options.path, class_name), *path = NULL, *stem = NULL;
-	struct names names = {0};
-	int status = directory ? file_list(directory, &names) : error_status();
+	enum source_kind wanted = set->layout->directories ? SOURCE_DIRECTORY : SOURCE_FILE, kind;
+	char *stem = stem_of(set, name), *path;
+	int status = STATUS_OK;
 
-	for (size_t i = 0; !status && i < names.count; i++) {
-		free(stem);
-		free(path);
-		stem = stem_of(set, names.name[i]);
-		path = path_join(directory, names.name[i]);
-		if (!path)
-			status = error_status();
-		else if (stem && file_is_directory(path) == set->layout->directories)
-			status = add_found(set, path, stem, label);
-	}
-	free(stem);
+	if (!stem)
+		return STATUS_OK;
+	path = path_join(class_name, name);
+	status = path ? source_look(set->source, path, &kind) : error_status();
+	if (!status && kind == wanted)
+		status = add_found(set, path, stem, label);
 	free(path);
-	free(directory);
+	free(stem);
+	return status;
+}
+
+static int add_class(struct video_set *set, const char *class_name)
+{
+	struct names names = {0};
+	int64_t label = (int64_t)set->annotation.labels.count;
+	int status = names_add(&set->annotation.labels, class_name);
+
+	if (!status)
+		status = source_list(set->source, class_name, &names);
+	for (size_t i = 0; !status && i < names.count; i++)
+		status = add_member(set, class_name, names.name[i], label);
 	names_release(&names);
 	return status;
 }
 
 static int add_classes(struct video_set *set)
 {
-	struct names names = {0}, *labels = &set->annotation.labels;
-	int status = file_list(set->options.path, &names);
+	struct names names = {0};
+	int status = source_list(set->source, "", &names);
 
 	for (size_t i = 0; !status && i < names.count; i++) {
-		char *path = path_join(set->options.path, names.name[i]);
+		enum source_kind kind;
 
-		if (!path)
-			status = error_status();
-		else if (names.name[i][0] != '.' && file_is_directory(path))
-			status = names_add(labels, names.name[i]);
-		if (!status && path && labels->count &&
-			!strcmp(labels->name[labels->count - 1], names.name[i]))
-			status = add_class(set, names.name[i], (int64_t)labels->count - 1);
-		free(path);
+		if (names.name[i][0] == '.')
+			continue;
+		status = source_look(set->source, names.name[i], &kind);
+		if (!status && kind == SOURCE_DIRECTORY)
+			status = add_class(set, names.name[i]);
 	}
 	names_release(&names);
 	return status;
 }
 
-static int open_found(struct video_set *set)
+/* One video, or the directory of the classes. */
+static int find_videos(struct video_set *set)
 {
 	const char *path = set->options.path;
-	bool directory = file_is_directory(path);
-	int64_t first, end = 0;
-	int status;
+	char *stem = stem_of(set, path_base(path)), *name;
+	bool file = !set->layout->directories && stem && !file_is_directory(path);
+	struct video_sample sample = {.label = -1};
+	int64_t end = 0, present;
+	int status = STATUS_OK;
 
-	if (!file_exists(path))
-		return error_set(STATUS_NO_INPUT, "%s: %s is not there", set->options.name, path);
-	if (directory && set->layout->directories) {
-		status = video_count_frames(set->layout->name, path, set->options.flow, &first, &end);
-		directory = end <= 1;
-		if (status)
-			return status;
+	if (file) {
+		sample.path = memory_text(path);
+		sample.id = stem;
+		return add_sample(set, sample, NULL);
 	}
-	status = directory ? add_classes(set) : add_found(set, path, path_base(path), -1);
+	free(stem);
+	status = source_open(path, &set->source);
+	name = status ? NULL : path_absolute(path);
+	if (!status && !name)
+		status = error_status();
+	if (!status && set->layout->directories) {
+		struct video_store *store = NULL;
+
+		status = set->layout->open(set->source, "", set->options.flow, &store);
+		if (!status)
+			status = set->layout->count(store, &end, &present);
+		if (store)
+			set->layout->close(store);
+	}
 	if (status)
+		error_prefix("%s", set->options.name);
+	else
+		status =
+			end > set->layout->first ? add_found(set, "", path_base(name), -1) : add_classes(set);
+	free(name);
+	return status;
+}
+
+static int open_found(struct video_set *set)
+{
+	int status = find_videos(set);
+
+	if (!status)
+		status = number_samples(set);
+	if (status || set->count)
 		return status;
-	drop_empty(set);
-	return set->count ? STATUS_OK
-			  : error_set(STATUS_DATA,
-				    "%s: no videos of layout %s in %s (one directory a class, with its "
-				    "videos, is "
-				    "expected)",
-				    set->options.name, set->layout->name, path);
+	return error_set(file_exists(set->options.path) ? STATUS_DATA : STATUS_NO_INPUT,
+		"%s: no videos of layout %s in %s (one directory a class, with its videos, is expected)",
+		set->options.name, set->layout->name, set->options.path);
 }
 
 /* ---- sets ---- */
@@ -338,7 +445,7 @@ static int copy_options(struct video_set *set, const struct video_options *optio
 	return STATUS_OK;
 }
 
-static int open_set(struct video_set *set, const struct video_options *options)
+static int set_options(struct video_set *set, const struct video_options *options)
 {
 	int status = copy_options(set, options);
 
@@ -349,7 +456,35 @@ static int open_set(struct video_set *set, const struct video_options *options)
 		return error_prefix("%s", options->name);
 	if (options->flow && !set->layout->flow)
 		return error_set(STATUS_CONFIG, "%s: flow is read from layout hdf5 only", options->name);
+	return STATUS_OK;
+}
+
+static int open_set(struct video_set *set, const struct video_options *options)
+{
+	int status = set_options(set, options);
+
+	if (status)
+		return status;
 	return *set->options.annotation ? open_annotation(set) : open_found(set);
+}
+
+int video_set_adopt(
+	const struct video_options *options, struct video_annotation *annotation, struct video_set **result)
+{
+	struct video_set *set = memory_new(1, sizeof *set);
+	int status = set ? set_options(set, options) : error_status();
+
+	if (!status) {
+		set->annotation = *annotation;
+		*annotation = (struct video_annotation){0};
+		status = source_open(options->path, &set->source);
+	}
+	if (!status)
+		status = add_entries(set, -1);
+	*result = status ? NULL : set;
+	if (status)
+		video_set_close(set);
+	return status;
 }
 
 int video_set_open(const struct video_options *options, struct video_set **result)
@@ -368,12 +503,14 @@ void video_set_close(struct video_set *set)
 	if (!set)
 		return;
 	for (size_t i = 0; i < set->count; i++)
-		sample_release(&set->sample[i]);
+		sample_release(&set->sample[i], set->name[i]);
 	for (int i = 0; i < 5; i++)
 		free(set->text[i]);
 	video_annotation_release(&set->annotation);
 	free(set->sample);
+	free(set->name);
 	free(set->entry);
+	source_close(set->source);
 	free(set);
 }
 
@@ -412,7 +549,12 @@ int video_set_missing(const struct video_set *set, size_t *count, char **first)
 	*count = 0;
 	*first = NULL;
 	for (size_t i = 0; i < set->count; i++) {
-		if (access(set->sample[i].path, F_OK) == 0)
+		bool there;
+		int status = look_at(set, i, &there);
+
+		if (status)
+			return status;
+		if (there)
 			continue;
 		if ((*count)++ == 0 && !(*first = memory_text(set->sample[i].path)))
 			return error_status();
