@@ -270,30 +270,50 @@ static int plan_batches(struct copy *copy)
 
 /* ---- copying ---- */
 
-static int source_error(const struct copy *copy, const struct stage_file *file)
+static int source_error(const struct stage_tree *tree, const struct stage_file *file)
 {
-	return error_errno(0, "%s/%s", copy->tree->root, file->path);
+	return error_errno(0, "%s/%s", tree->root, file->path);
 }
 
-static int changed(const struct copy *copy, const struct stage_file *file)
+static int changed(const struct stage_tree *tree, const struct stage_file *file)
 {
 	return error_set(STATUS_DATA,
-		"%s/%s: changed while it was copied; start again when nothing writes there", copy->tree->root,
+		"%s/%s: changed while it was copied; start again when nothing writes there", tree->root,
 		file->path);
 }
 
-static int write_at(const struct copy *copy, const struct stage_file *file, int target, const char *data,
+int stage_write_at(const struct stage_target *target, const char *path, int descriptor, const void *data,
 	size_t bytes, uint64_t offset)
 {
+	const char *rest = data;
 	while (bytes) {
-		ssize_t written = pwrite(target, data, bytes, (off_t)offset);
+		ssize_t written = pwrite(descriptor, rest, bytes, (off_t)offset);
 		if (written < 0 && errno == EINTR)
 			continue;
 		if (written < 0)
-			return error_errno(0, "%s/%s", copy->target->path, file->path);
-		data += written;
+			return error_errno(0, "%s/%s", target->path, path);
+		rest += written;
 		offset += (uint64_t)written;
 		bytes -= (size_t)written;
+	}
+	return STATUS_OK;
+}
+
+int stage_read_at(const struct stage_tree *tree, const struct stage_file *file, int descriptor, void *data,
+	size_t bytes, uint64_t offset)
+{
+	char *rest = data;
+	while (bytes) {
+		ssize_t got = pread(descriptor, rest, bytes, (off_t)offset);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return source_error(tree, file);
+		if (!got)
+			return changed(tree, file);
+		rest += got;
+		offset += (uint64_t)got;
+		bytes -= (size_t)got;
 	}
 	return STATUS_OK;
 }
@@ -304,33 +324,36 @@ static int copy_range(const struct copy *copy, const struct stage_file *file, in
 {
 	*crc = 0;
 	while (bytes) {
-		ssize_t got =
-			pread(source, buffer, bytes < BUFFER_BYTES ? bytes : BUFFER_BYTES, (off_t)offset);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return source_error(copy, file);
-		if (!got)
-			return changed(copy, file);
-		*crc = crc32c(*crc, buffer, (size_t)got);
-		int status = write_at(copy, file, target, buffer, (size_t)got, offset);
+		size_t some = bytes < BUFFER_BYTES ? (size_t)bytes : BUFFER_BYTES;
+		int status = stage_read_at(copy->tree, file, source, buffer, some, offset);
+		*crc = crc32c(*crc, buffer, status ? 0 : some);
+		if (!status)
+			status = stage_write_at(copy->target, file->path, target, buffer, some, offset);
 		if (status)
 			return status;
-		offset += (uint64_t)got;
-		bytes -= (uint64_t)got;
+		offset += some;
+		bytes -= some;
 	}
+	return STATUS_OK;
+}
+
+int stage_check_source(const struct stage_tree *tree, const struct stage_file *file, int descriptor)
+{
+	struct stat now;
+	if (fstat(descriptor, &now))
+		return source_error(tree, file);
+	if ((uint64_t)now.st_size != file->bytes ||
+		(int64_t)now.st_mtim.tv_sec * 1000000000 + now.st_mtim.tv_nsec != file->modified)
+		return changed(tree, file);
 	return STATUS_OK;
 }
 
 /* The source is still what was listed, and the copy has its size. */
 static int check_sizes(const struct copy *copy, const struct stage_file *file, int source, int target)
 {
-	struct stat now, there;
-	if (fstat(source, &now))
-		return source_error(copy, file);
-	if ((uint64_t)now.st_size != file->bytes ||
-		(int64_t)now.st_mtim.tv_sec * 1000000000 + now.st_mtim.tv_nsec != file->modified)
-		return changed(copy, file);
+	struct stat there;
+	if (stage_check_source(copy->tree, file, source))
+		return error_status();
 	if (fstat(target, &there))
 		return error_errno(0, "%s/%s", copy->target->path, file->path);
 	if ((uint64_t)there.st_size != file->bytes)
@@ -346,7 +369,7 @@ static int copy_small(const struct copy *copy, struct stage_file *file, int sour
 	int source =
 		openat(source_directory, file->name, O_RDONLY | O_CLOEXEC | (file->link ? 0 : O_NOFOLLOW));
 	if (source < 0)
-		return source_error(copy, file);
+		return source_error(copy->tree, file);
 	target = stage_create(copy->target, target_directory, file->name);
 	if (target < 0)
 		status = error_status();
@@ -422,7 +445,7 @@ static int open_large(const struct copy *copy, const struct stage_file *file, in
 	*source = openat(
 		copy->tree->descriptor, file->path, O_RDONLY | O_CLOEXEC | (file->link ? 0 : O_NOFOLLOW));
 	if (*source < 0)
-		return source_error(copy, file);
+		return source_error(copy->tree, file);
 	*target =
 		openat(copy->target->descriptor, file->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return *target < 0 ? error_errno(0, "cannot create %s/%s", copy->target->path, file->path)

@@ -39,6 +39,15 @@ int stage_create(const struct stage_target *target, int directory, const char *n
 /* Makes one directory below the target; there is fine. */
 int stage_make_directory(const struct stage_target *target, const char *path);
 
+/* Writes all bytes at an offset of an open file below the target; `path` is for messages. */
+int stage_write_at(const struct stage_target *target, const char *path, int descriptor, const void *data,
+	size_t bytes, uint64_t offset);
+/* Reads exactly `bytes` bytes at an offset of an open file of the source; STATUS_DATA when it has become shorter. */
+int stage_read_at(const struct stage_tree *tree, const struct stage_file *file, int descriptor, void *data,
+	size_t bytes, uint64_t offset);
+/* STATUS_DATA when an open file of the source is no more what was listed. */
+int stage_check_source(const struct stage_tree *tree, const struct stage_file *file, int descriptor);
+
 /* Length and CRC-32C of a file below the target. */
 int stage_digest(const struct stage_target *target, const char *path, uint64_t *bytes, uint32_t *crc);
 
