@@ -23,6 +23,10 @@ static const struct option_row option_rows[] = {
 	{"list", 0, "FILE", "only the files named in FILE, one a line, relative to SOURCE", &options.list,
 		OPTION_TEXT},
 	{"null", '0', NULL, "names in the list end with NUL instead of newline", &options.null, OPTION_FLAG},
+	{"pack", 0, NULL, "make one archive of a directory, which programs read as it is", &options.pack,
+		OPTION_FLAG},
+	{"budget", 0, "BYTES", "remove the copies used longest ago where all would take more",
+		&options.budget, OPTION_BYTES},
 	{"jobs", 'j', "N", "files copied at once (8)", &jobs, OPTION_INTEGER},
 	{0},
 };
@@ -51,6 +55,9 @@ static int stage_of_run(const char *path, struct text *rows)
 			options.in_place = config_bool(run.config, "stage.in_place");
 		if (!options.to)
 			options.to = config_text(run.config, "stage.to");
+		options.pack = options.pack || config_bool(run.config, "stage.pack");
+		if (!options.budget)
+			options.budget = config_bytes(run.config, "stage.budget");
 		status = stage_run(&run, &options, rows);
 	}
 	run_close(&run);

@@ -140,6 +140,8 @@ const struct config_key config_keys[] = {
 	{"parallel.exact", CONFIG_BOOL, IDENTITY, "true", 0, 0, "", "", "add the ranks' gradients in a fixed order: equal bits for any number of ranks"},
 	{"parallel.timeout", CONFIG_NUMBER, OPERATIONAL, "600", 1, 1e6, "", "s", "a rank that is silent for so long is lost; longer than any save"},
 	{"stage.to", CONFIG_PATH, OPERATIONAL, "", 0, 0, "", "", "node-local scratch; empty: the site's usual places"},
+	{"stage.pack", CONFIG_BOOL, OPERATIONAL, "false", 0, 0, "", "", "make one archive of each directory on local scratch, for millions of small files"},
+	{"stage.budget", CONFIG_BYTES, OPERATIONAL, "0", 0, 0, "", "", "what copies may take on local scratch; those used longest ago go first; 0: no limit"},
 	{"stage.in_place", CONFIG_BOOL, OPERATIONAL, "false", 0, 0, "", "", "read the data where it is, copy nothing"},
 	{0}};
 

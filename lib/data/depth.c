@@ -19,6 +19,7 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 struct depth_dataset {
 	struct depth_options options; /* texts owned */
 	const struct depth_layout *layout;
+	struct source *source;
 	struct depth_entries entries;
 };
 
@@ -76,11 +77,6 @@ static int check_options(struct depth_dataset *dataset)
 	if (!(options->minimum < options->maximum))
 		return error_set(STATUS_CONFIG, "the valid range %g to %g m is empty", options->minimum,
 			options->maximum);
-	if (!file_exists(options->path))
-		return error_set(STATUS_NO_INPUT, "%s: no such directory", options->path);
-	if (!file_is_directory(options->path))
-		return error_set(STATUS_NO_INPUT, "%s: a file, not a directory (stage-data unpacks archives)",
-			options->path);
 	/* A crop of its own size is tested on that size, to learn whether the layout has the crop at all. */
 	if (options->crop != DEPTH_CROP_NONE && dataset->layout->crop(options->crop, 480, 640, &window))
 		return error_status();
@@ -101,8 +97,12 @@ int depth_open(const struct depth_options *options, struct depth_dataset **datas
 	if (!status)
 		status = check_options(opened);
 	if (!status)
-		status = (*opened->options.list ? depth_entries_read : depth_entries_discover)(
-			opened->layout, &opened->options, &opened->entries);
+		status = source_open(opened->options.path, &opened->source);
+	if (!status)
+		status = *opened->options.list
+				 ? depth_entries_read(opened->layout, &opened->options, &opened->entries)
+				 : depth_entries_discover(opened->layout, &opened->options, opened->source,
+					   &opened->entries);
 	if (status) {
 		if (*opened->options.name)
 			error_prefix("dataset %s", opened->options.name);
@@ -118,6 +118,7 @@ void depth_close(struct depth_dataset *dataset)
 	if (!dataset)
 		return;
 	depth_entries_release(&dataset->entries);
+	source_close(dataset->source);
 	free((char *)dataset->options.name);
 	free((char *)dataset->options.layout);
 	free((char *)dataset->options.path);
@@ -208,7 +209,8 @@ static int check_floats(const char *path, struct depth_raster *raster)
 	return STATUS_OK;
 }
 
-static int read_depth(const struct depth_dataset *dataset, const char *path, struct depth_raster *raster)
+static int read_depth(
+	const struct depth_dataset *dataset, const char *name, const char *path, struct depth_raster *raster)
 {
 	double given = dataset->options.scale;
 	struct depth_coding coding = {
@@ -216,8 +218,13 @@ static int read_depth(const struct depth_dataset *dataset, const char *path, str
 		.float_scale = given > 0 ? given : 1,
 		.full_scale_invalid = dataset->layout->full_scale_invalid,
 	};
-	int status = depth_raster_read(path, &coding, raster);
+	char *data = NULL;
+	size_t bytes = 0;
+	int status = source_read(dataset->source, name, DEPTH_FILE_LIMIT, &data, &bytes);
 
+	if (!status)
+		status = depth_raster_decode(path, data, bytes, &coding, raster);
+	free(data);
 	return status || !raster->floats ? status : check_floats(path, raster);
 }
 
@@ -281,10 +288,17 @@ static int make_mask(
 	return STATUS_OK;
 }
 
-static int read_image(const char *path, struct depth_sample *sample)
+static int read_image(
+	const struct depth_dataset *dataset, const char *name, const char *path, struct depth_sample *sample)
 {
 	struct image image = {0};
-	int status = image_read_rgb(path, &image);
+	char *data = NULL;
+	size_t bytes = 0;
+	int status = source_read(dataset->source, name, DEPTH_FILE_LIMIT, &data, &bytes);
+
+	if (!status)
+		status = image_decode_rgb(path, data, bytes, &image);
+	free(data);
 
 	if (status)
 		return status;
@@ -294,11 +308,11 @@ static int read_image(const char *path, struct depth_sample *sample)
 	return STATUS_OK;
 }
 
-static int join_depth(
-	const struct depth_dataset *dataset, const char *rgb, const char *path, struct depth_sample *sample)
+static int join_depth(const struct depth_dataset *dataset, const char *rgb, const char *name,
+	const char *path, struct depth_sample *sample)
 {
 	struct depth_raster raster = {0};
-	int status = read_depth(dataset, path, &raster);
+	int status = read_depth(dataset, name, path, &raster);
 
 	if (!status && sample->rgb && (raster.width != sample->width || raster.height != sample->height))
 		status = error_set(STATUS_DATA, "%s: %dx%d pixels, but %s has %dx%d", path, raster.width,
@@ -322,9 +336,9 @@ static int read_sample(
 	int status = rgb && depth ? STATUS_OK : error_status();
 
 	if (!status && !options->depth_only)
-		status = read_image(rgb, sample);
+		status = read_image(dataset, dataset->entries.item[i].rgb, rgb, sample);
 	if (!status && !options->rgb_only)
-		status = join_depth(dataset, rgb, depth, sample);
+		status = join_depth(dataset, rgb, dataset->entries.item[i].depth, depth, sample);
 	if (!status)
 		status = apply_window(dataset, options->rgb_only ? rgb : depth, sample);
 	if (!status && !options->rgb_only)
@@ -378,26 +392,16 @@ int depth_error_prefix(const struct depth_dataset *dataset, size_t i)
 
 /* ---- missing files ---- */
 
-static int count_missing(const char *root, const char *name, size_t *count, char **first)
+static int count_missing(const struct source *source, const char *name, size_t *count, char **first)
 {
-	char *path = path_join(root, name);
+	enum source_kind kind;
+	int status = source_look(source, name, &kind);
 
-	if (!path)
-		return error_status();
-	if (access(path, F_OK) == 0) {
-		free(path);
-		return STATUS_OK;
-	}
-	if (errno != ENOENT && errno != ENOTDIR) {
-		error_errno(0, "%s", path);
-		free(path);
-		return error_status();
-	}
+	if (status || kind != SOURCE_NOTHING)
+		return status;
 	if ((*count)++ == 0)
-		*first = path;
-	else
-		free(path);
-	return STATUS_OK;
+		*first = source_name(source, name);
+	return *first ? STATUS_OK : error_status();
 }
 
 int depth_missing(const struct depth_dataset *dataset, size_t *count, char **first)
@@ -409,9 +413,9 @@ int depth_missing(const struct depth_dataset *dataset, size_t *count, char **fir
 	*first = NULL;
 	for (size_t i = 0; !status && i < dataset->entries.count; i++) {
 		if (!options->depth_only)
-			status = count_missing(options->path, dataset->entries.item[i].rgb, count, first);
+			status = count_missing(dataset->source, dataset->entries.item[i].rgb, count, first);
 		if (!status && !options->rgb_only)
-			status = count_missing(options->path, dataset->entries.item[i].depth, count, first);
+			status = count_missing(dataset->source, dataset->entries.item[i].depth, count, first);
 	}
 	if (status) {
 		free(*first);

@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "data/depth.h"
+#include "file/source.h"
 
 struct depth_layout {
 	const char *name;
@@ -48,9 +49,9 @@ void depth_entries_release(struct depth_entries *entries);
  * and line. */
 int depth_entries_read(const struct depth_layout *layout, const struct depth_options *options,
 	struct depth_entries *entries);
-/* Finds the samples below options->path by the layout's naming, in byte order of the RGB path. */
+/* Finds the samples of the source (options->path) by the layout's naming, in byte order of the RGB path. */
 int depth_entries_discover(const struct depth_layout *layout, const struct depth_options *options,
-	struct depth_entries *entries);
+	const struct source *source, struct depth_entries *entries);
 
 /* How stored numbers become metres: divided by the scale of their kind. */
 struct depth_coding {
@@ -62,8 +63,10 @@ struct depth_raster {
 	float *value; /* owned; NULL after a failure */
 	bool floats;  /* from an npy: may hold values that are not finite */
 };
-/* A 16-bit PNG or PGM, or a numeric npy of [H,W], [1,H,W] or [H,W,1]; told apart by the first bytes. */
-int depth_raster_read(const char *path, const struct depth_coding *coding, struct depth_raster *raster);
+/* A 16-bit PNG or PGM, or a numeric npy of [H,W], [1,H,W] or [H,W,1]; told apart by the first bytes. `path` is for messages. */
+int depth_raster_decode(const char *path, const void *data, size_t bytes, const struct depth_coding *coding,
+	struct depth_raster *raster);
+#define DEPTH_FILE_LIMIT ((size_t)2 << 30) /* bytes of an image or depth file */
 
 /* Naming rules shared by layouts. */
 bool depth_pair_siblings(const char *rgb, struct text *depth); /* DIR/rgb_X, DIR/color_X: DIR/depth_X */

@@ -152,12 +152,13 @@ static bool ends_with_any(const char *name, const char *const *suffixes, int cou
 	return false;
 }
 
-/* Adds the relative paths of all files below root/below that may be images or depth. */
-static int walk(const char *root, const char *below, int level, struct names *files)
+/* Adds the names of all files of the source below a directory that may be images or depth. */
+static int walk(const struct source *source, const char *below, int level, struct names *files)
 {
 	struct names names = {0};
-	char *directory = path_join(root, below), *path = NULL, *absolute = NULL;
-	int status = directory ? file_list(directory, &names) : error_status();
+	enum source_kind kind;
+	char *path = NULL, *directory = source_name(source, below);
+	int status = directory ? source_list(source, below, &names) : error_status();
 
 	if (!status && level > TREE_DEPTH)
 		status = error_set(STATUS_DATA, "%s: more than %d directories deep", directory, TREE_DEPTH);
@@ -165,19 +166,16 @@ static int walk(const char *root, const char *below, int level, struct names *fi
 		if (names.name[i][0] == '.')
 			continue;
 		free(path);
-		free(absolute);
 		path = path_join(below, names.name[i]);
-		absolute = path ? path_join(root, path) : NULL;
-		if (!absolute)
+		if (!path)
 			status = error_status();
 		else if (ends_with_any(path, image_suffixes, IMAGE_SUFFIXES) ||
 			 ends_with_any(path, depth_suffixes, DEPTH_SUFFIXES))
 			status = names_add(files, path);
-		else if (file_is_directory(absolute))
-			status = walk(root, path, level + 1, files);
+		else if (!source_look(source, path, &kind) && kind == SOURCE_DIRECTORY)
+			status = walk(source, path, level + 1, files);
 	}
 	free(path);
-	free(absolute);
 	free(directory);
 	names_release(&names);
 	return status;
@@ -238,11 +236,11 @@ out:
 	return status;
 }
 
-int depth_entries_discover(
-	const struct depth_layout *layout, const struct depth_options *options, struct depth_entries *entries)
+int depth_entries_discover(const struct depth_layout *layout, const struct depth_options *options,
+	const struct source *source, struct depth_entries *entries)
 {
 	struct names files = {0};
-	int status = walk(options->path, "", 0, &files);
+	int status = walk(source, "", 0, &files);
 
 	if (!status)
 		names_sort(&files);

@@ -8,8 +8,6 @@
 #include "file/image.h"
 #include "file/npy.h"
 
-#define FILE_LIMIT ((size_t)2 << 30) /* bytes of a file */
-
 /* Height and width of [H,W], [1,H,W] or [H,W,1]. */
 static int npy_size(const char *path, const struct npy *array, struct depth_raster *raster)
 {
@@ -76,27 +74,26 @@ static int decode_integers(const char *path, const char *data, size_t bytes,
 	return status;
 }
 
-int depth_raster_read(const char *path, const struct depth_coding *coding, struct depth_raster *raster)
+int depth_raster_decode(const char *path, const void *data, size_t bytes, const struct depth_coding *coding,
+	struct depth_raster *raster)
 {
-	char *data = NULL;
-	size_t bytes = 0;
-	int status = file_read_regular(path, FILE_LIMIT, &data, &bytes);
-
 	*raster = (struct depth_raster){0};
-	if (!status)
-		status = (text_ends(path, ".npy") || (bytes > 6 && memcmp(data, "\x93NUMPY", 6) == 0)
-				  ? decode_npy
-				  : decode_integers)(path, data, bytes, coding, raster);
-	free(data);
-	return status;
+	return (text_ends(path, ".npy") || (bytes > 6 && memcmp(data, "\x93NUMPY", 6) == 0)
+			? decode_npy
+			: decode_integers)(path, data, bytes, coding, raster);
 }
 
 int depth_prediction_read(const char *path, int *height, int *width, float **value)
 {
 	static const struct depth_coding coding = {.integer_scale = 65535, .float_scale = 1};
-	struct depth_raster raster;
-	int status = depth_raster_read(path, &coding, &raster);
+	struct depth_raster raster = {0};
+	char *data = NULL;
+	size_t bytes = 0;
+	int status = file_read_regular(path, DEPTH_FILE_LIMIT, &data, &bytes);
 
+	if (!status)
+		status = depth_raster_decode(path, data, bytes, &coding, &raster);
+	free(data);
 	*height = raster.height;
 	*width = raster.width;
 	*value = raster.value;

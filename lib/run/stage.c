@@ -16,9 +16,12 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "file/pack.h"
 #include "run/shift.h"
+#include "run/stage_budget.h"
 #include "run/stage_entry.h"
 #include "run/stage_files.h"
+#include "run/stage_pack.h"
 #include "run/stage_rows.h"
 #include "run/stage_tar.h"
 #include "run/stage_tree.h"
@@ -36,6 +39,7 @@ struct wanted {
 	const char *inside;     /* the file's name, when it is one file; points into real */
 	char key[33];
 	int jobs;
+	bool pack; /* the copy is one pack */
 };
 
 void staged_release(struct staged *staged)
@@ -130,6 +134,18 @@ static void archive_key(struct wanted *wanted, const struct stat *information)
 	wanted->key[32] = 0;
 }
 
+/* The same source as one pack is another copy. */
+static void pack_key(struct wanted *wanted)
+{
+	struct sha256 digest;
+	char hex[65];
+	sha256_init(&digest);
+	sha256_update(&digest, "pack 1", 7);
+	sha256_update(&digest, wanted->key, 32);
+	sha256_hex(&digest, hex);
+	memcpy(wanted->key, hex, 32);
+}
+
 /* Lists the source and gives it its key. */
 static int list_source(struct wanted *wanted)
 {
@@ -149,8 +165,22 @@ static int list_source(struct wanted *wanted)
 		     : wanted->options->list ? list_some(wanted)
 					     : stage_tree_walk(&wanted->tree, wanted->real,
 						       wanted->options->follow, wanted->jobs);
+	wanted->pack = wanted->options->pack && directory;
 	if (!status)
 		stage_tree_key(&wanted->tree, wanted->key);
+	if (!status && wanted->pack)
+		pack_key(wanted);
+	return status;
+}
+
+/* A pack is read as it is. */
+static int is_pack(const char *path, bool *packed)
+{
+	struct pack *pack;
+	int status = pack_open(path, &pack);
+	*packed = !status && pack;
+	if (*packed)
+		pack_close(pack);
 	return status;
 }
 
@@ -159,8 +189,11 @@ static int find_source(struct wanted *wanted, const char *source)
 	wanted->real = realpath(source, NULL);
 	if (!wanted->real)
 		return error_errno(0, "%s", source);
+	bool packed = false;
 	wanted->archive = !file_is_directory(wanted->real) && stage_is_archive(wanted->real);
-	return STATUS_OK;
+	int status = wanted->archive ? is_pack(wanted->real, &packed) : STATUS_OK;
+	wanted->archive = wanted->archive && !packed;
+	return status;
 }
 
 /* Whether it is read where it is. An archive is unpacked even where it is local: readers want files. */
@@ -280,6 +313,8 @@ static int copy_source(struct wanted *wanted, const struct stage_rows *have,
 {
 	if (wanted->archive)
 		return stage_tar_unpack(wanted->real, have, target, wanted->jobs, wanted->real, rows, count);
+	if (wanted->pack)
+		return stage_pack_copy(&wanted->tree, have, target, wanted->jobs, wanted->real, rows, count);
 	int status = stage_files_copy(&wanted->tree, have, target, wanted->jobs, wanted->real, count);
 	return status ? status : rows_of_tree(&wanted->tree, rows);
 }
@@ -324,14 +359,26 @@ static void report(
 		(unsigned long long)count->files, bytes, entry->data, seconds, rate);
 }
 
+/* What the copy will take: of a compressed archive at least its own size. */
+static int reserve(const struct wanted *wanted, const struct stage_entry *entry)
+{
+	uint64_t bytes = wanted->tree.bytes;
+	if (wanted->archive && file_size(wanted->real, &bytes))
+		return error_status();
+	uint64_t lost = wanted->tree.file_count * (wanted->pack ? 1024 : 2048);
+	return stage_budget_reserve(entry, bytes + lost, wanted->options->budget);
+}
+
 /* Under the exclusive lock; `have` are the rows of inspect(). */
 static int fill(struct wanted *wanted, const struct stage_entry *entry, const struct stage_rows *have,
 	struct staged *staged)
 {
-	struct stage_target target;
+	struct stage_target target = {.descriptor = -1, .journal = -1};
 	struct stage_rows rows = {0};
 	struct stage_count count = {0};
-	int status = open_target(entry, have, &target);
+	int status = reserve(wanted, entry);
+	if (!status)
+		status = open_target(entry, have, &target);
 	if (!status)
 		status = copy_source(wanted, have, &target, &rows, &count);
 	if (!status && wanted->options->verify)
@@ -390,6 +437,8 @@ static int bring(struct wanted *wanted, struct stage_entry *entry, struct staged
 		count_rows(&rows, staged);
 	else if (!status)
 		status = fill(wanted, entry, &rows, staged);
+	if (!status)
+		stage_budget_touch(entry);
 	stage_rows_release(&rows);
 	return status;
 }
@@ -406,8 +455,8 @@ static int stage_wanted(struct wanted *wanted, struct staged *staged)
 		status = bring(wanted, &entry, staged);
 	if (!status) {
 		memcpy(staged->key, wanted->key, sizeof staged->key);
-		staged->path =
-			wanted->inside ? path_join(entry.data, wanted->inside) : memory_text(entry.data);
+		const char *inside = wanted->pack ? STAGE_PACK : wanted->inside;
+		staged->path = inside ? path_join(entry.data, inside) : memory_text(entry.data);
 		status = staged->path ? STATUS_OK : error_status();
 	}
 	stage_entry_release(&entry);
@@ -552,6 +601,8 @@ int stage_hold(const char *path)
 			       !file_exists(manifest.data) || !file_exists(path)))
 		status = error_set(
 			STATUS_UNAVAILABLE, "%s: the local copy is gone or is being made anew", path);
+	if (!status)
+		futimens(descriptor, NULL);
 	if (status && descriptor >= 0)
 		close(descriptor);
 	text_release(&lock);

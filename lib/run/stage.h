@@ -3,9 +3,10 @@
  *
  *	SCRATCH/nightshift-USER/          mode 0700, ours
  *	  KEY.lock                        flock: shared by readers, exclusive while the copy is filled or mended
- *	  KEY/data/...                    the copy; directories 0700, files 0600
+ *	  KEY/data/...                    the copy; directories 0700, files 0600; or one pack, KEY/data/pack.tar
  *	  KEY/journal                     while filling: "crc32c<TAB>bytes<TAB>offset<TAB>path" of each piece that is whole
  *	  KEY/MANIFEST                    "crc32c<TAB>bytes<TAB>path", sorted, last the CRC of the rows: there means complete
+ *	  KEY/size                        what it takes or will take; the time of KEY.lock is that of its last use
  *	  KEY/boot                        the boot in which it was filled; after another one the bytes are read back first
  *
  * KEY is a digest of the source: its path and the name, size and modification time of each file. A changed source is
@@ -27,6 +28,8 @@ struct stage_options {
 	bool verify;      /* read the copy back and compare it with the digests taken while reading the source */
 	bool follow;      /* links that leave the source are followed instead of refused */
 	int jobs;         /* files copied at once; 0: chosen */
+	bool pack;        /* a directory becomes one pack (file/pack.h), as which it is read */
+	uint64_t budget;  /* bytes that the copies of this user may take on the node's scratch; 0: no limit */
 	const char *list; /* NULL, or a file that names the wanted files below the source, one a line */
 	bool null;        /* names in the list end with NUL instead of newline */
 };

@@ -116,8 +116,8 @@ static int plan_file(struct packing *packing, size_t index, struct text *header)
 	packing->end = packing->place[index] + padded(file->bytes);
 	if (file->bytes > PART_BYTES)
 		return plan_parts(packing, index, begin);
-	struct piece *last = &packing->pieces[packing->piece_count - 1];
-	if (last->count && !last->part && last->end - last->begin < PIECE_BYTES) {
+	struct piece *last = packing->piece_count ? &packing->pieces[packing->piece_count - 1] : NULL;
+	if (last && last->count && !last->part && last->end - last->begin < PIECE_BYTES) {
 		last->count++;
 		last->end = packing->end;
 		return STATUS_OK;
@@ -134,7 +134,7 @@ static int plan(struct packing *packing)
 	if (!packing->place)
 		status = error_status();
 	packing->end = header.length;
-	if (!status)
+	if (!status && packing->end)
 		status = add_piece(packing, (struct piece){.end = packing->end});
 	for (size_t i = 0; i < packing->tree->file_count && !status; i++)
 		status = plan_file(packing, i, &header);
@@ -287,10 +287,11 @@ static void join_parts(struct packing *packing)
 {
 	for (size_t i = 0; i < packing->piece_count; i++) {
 		const struct piece *piece = &packing->pieces[i];
-		struct stage_file *file = &packing->tree->files[piece->part ? piece->first : 0];
-		if (piece->part)
-			file->crc = piece->from ? crc32c_combine(file->crc, piece->part_crc, piece->bytes)
-						: piece->part_crc;
+		if (!piece->part)
+			continue;
+		struct stage_file *file = &packing->tree->files[piece->first];
+		file->crc = piece->from ? crc32c_combine(file->crc, piece->part_crc, piece->bytes)
+					: piece->part_crc;
 	}
 }
 
