@@ -200,9 +200,6 @@ static int check_depth_group(int list, const struct config_group *group)
 
 static int check_clips_group(const struct config *config, int list, const struct config_group *group)
 {
-	if (!field(group, "annotation")->value.texts[0][0])
-		return refuse_group(
-			list, group, "annotation", "is missing: name the file with labels and subsets");
 	if (strcmp(config_text(config, "model.input"), "flow") == 0 &&
 		strcmp(field(group, "layout")->value.texts[0], "hdf5") != 0)
 		return refuse_group(list, group, "layout", "must be hdf5 for model.input = flow");

@@ -63,7 +63,7 @@ const struct config_key config_keys[] = {
 	{"clip.statistics", CONFIG_CHOICE, IDENTITY, "auto", 0, 0, "auto|kinetics|activitynet|0.5", "", "mean and deviation to normalise by; auto: kinetics, for flow 0.5", "classify"},
 	{"clip.mean", CONFIG_NUMBERS, IDENTITY, "", -1000, 1000, "", "", "mean of each channel for values of 0 to 1; empty: by clip.statistics", "classify"},
 	{"clip.std", CONFIG_NUMBERS, IDENTITY, "", 1e-6, 1000, "", "", "deviation of each channel for values of 0 to 1; empty: by clip.statistics", "classify"},
-	{"clip.value_scale", CONFIG_NUMBER, IDENTITY, "1", 1e-6, 65535, "", "", "largest pixel value; multiplies mean and deviation too", "classify"},
+	{"clip.value_scale", CONFIG_INTEGER, IDENTITY, "1", 1, 65535, "", "", "largest pixel value; multiplies mean and deviation too", "classify"},
 
 	{"data.missing", CONFIG_CHOICE, IDENTITY, "refuse", 0, 0, "refuse|nearest", "", "a frame that is missing: the video is bad, or the nearest frame takes its place", "classify"},
 	{"data.flip", CONFIG_NUMBER, IDENTITY, "0.5", 0, 1, "", "", "probability of a horizontal flip", "depth"},
@@ -149,7 +149,7 @@ const struct config_key config_group_keys[] = {
 	{"layout", CONFIG_CHOICE, IDENTITY, "plain", 0, 0, "plain|nyu|kitti|frames|hdf5|video", "", "family of the dataset"},
 	{"path", CONFIG_PATH, OPERATIONAL, "", 0, 0, "", "", "root directory or tar archive"},
 	{"list", CONFIG_PATH, IDENTITY, "", 0, 0, "", "", "split list, one sample a line; empty: all, in byte order", "depth"},
-	{"annotation", CONFIG_PATH, IDENTITY, "", 0, 0, "", "", "labels, subsets and segments of the videos: the original's JSON", "classify"},
+	{"annotation", CONFIG_PATH, IDENTITY, "", 0, 0, "", "", "labels, subsets and segments of the videos: the original's JSON; empty: a directory for each class", "classify"},
 	{"subset", CONFIG_CHOICE, IDENTITY, "auto", 0, 0, "auto|training|validation|testing", "", "subset of the annotation; auto: training in data.train, validation elsewhere", "classify"},
 	{"weight", CONFIG_NUMBER, IDENTITY, "1", 0, 1e9, "", "", "share of the samples drawn from this dataset"},
 	{"size", CONFIG_INTEGERS, IDENTITY, "", 8, 16384, "", "pixels", "height,width to resize to; empty: as it is", "depth"},

@@ -2,24 +2,9 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/memory.h"
-#include "run/stage.h"
 #include "task/depth.h"
 #include "task/depth_set.h"
-
-/* The staged copy of the group on this host, held from now on; else the configured path. */
-static char *where(const struct run *run, const char *name, const char *path)
-{
-	char *staged = NULL;
-
-	if (run_staged(run, name, path, &staged))
-		return NULL;
-	if (staged && stage_hold(staged)) {
-		warn("%s; reading %s instead", error_message(), path);
-		free(staged);
-		staged = NULL;
-	}
-	return staged ? staged : memory_text(path);
-}
+#include "task/groups.h"
 
 int depth_set_options(
 	const struct run *run, const char *list, size_t i, struct depth_options *options, char **path)
@@ -36,7 +21,7 @@ int depth_set_options(
 		.crop = (enum depth_crop)depth_crop_find(config_group_text(config, list, i, "crop")),
 		.benchmark_crop = config_group_bool(config, list, i, "benchmark_crop"),
 	};
-	*path = where(run, options->name, config_group_text(config, list, i, "path"));
+	*path = task_group_path(run, list, i);
 	options->path = *path;
 	return *path ? 0 : error_status();
 }

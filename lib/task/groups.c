@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "run/stage.h"
 
 static const char *const lists[] = {"data.test", "data.val", "data.vis", "data.train"};
 enum { LISTS = sizeof lists / sizeof *lists };
@@ -86,4 +87,19 @@ int task_groups(
 	}
 	*found = (size_t)count;
 	return STATUS_OK;
+}
+
+char *task_group_path(const struct run *run, const char *list, size_t i)
+{
+	const char *path = config_group_text(run->config, list, i, "path");
+	char *staged = NULL;
+
+	if (run_staged(run, config_group_text(run->config, list, i, "name"), path, &staged))
+		return NULL;
+	if (staged && stage_hold(staged)) {
+		warn("%s; reading %s instead", error_message(), path);
+		free(staged);
+		staged = NULL;
+	}
+	return staged ? staged : memory_text(path);
 }

@@ -17,4 +17,8 @@ struct task_group {
 int task_groups(const struct run *run, const char *const *names, int count, struct task_group **groups,
 	size_t *found);
 
+/* Where group `i` of `list` is read: its staged copy on this host, held from now on, else the configured path. Owned by the
+ * caller; NULL with a message. */
+char *task_group_path(const struct run *run, const char *list, size_t i);
+
 #endif
