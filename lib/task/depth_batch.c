@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "task/depth_batch.h"
+#include "task/recipe.h"
 
 #define ATTEMPTS 100 /* replacements tried for one bad sample */
 
@@ -19,7 +20,7 @@ struct depth_batches {
 	struct depth_set set[SAMPLER_GROUPS];
 	int groups;
 	struct sampler sampler;
-	int64_t micros, own, first_own; /* micro-batches of a step, those of this rank, and their first */
+	struct recipe_share share;
 	struct random flip, timestep, last, noise;
 	double flip_share, last_share, quantile;
 	bool original_holes, original_resize, masked, skip;
@@ -216,21 +217,10 @@ static int fill_slot(struct depth_batches *batches, int64_t m, int64_t slot, str
 		batches->set[micro->group].name, ATTEMPTS + 1);
 }
 
-/* The loader counts this rank's micro-batches alone. */
-static int64_t loader_number(const struct depth_batches *batches, int64_t m)
-{
-	return m / batches->micros * batches->own + m % batches->micros - batches->first_own;
-}
-
-static int64_t global_number(const struct depth_batches *batches, int64_t number)
-{
-	return number / batches->own * batches->micros + batches->first_own + number % batches->own;
-}
-
 static int make_micro(void *context, int64_t number, int place)
 {
 	struct depth_batches *batches = context;
-	int64_t m = global_number(batches, number);
+	int64_t m = recipe_share_global(&batches->share, number);
 	struct depth_micro *micro = &batches->micro[place];
 	int status = 0;
 
@@ -326,10 +316,7 @@ int depth_batches_open(const struct run *run, const struct comm *comm, struct de
 	if (!batches)
 		return STATUS_FAILURE;
 	batches->config = run->config;
-	batches->micros =
-		config_integer(run->config, "batch.size") / config_integer(run->config, "batch.micro");
-	batches->own = batches->micros / comm->size;
-	batches->first_own = comm->rank * batches->own;
+	batches->share = recipe_share(run->config, comm);
 	batches->model = model;
 	pthread_mutex_init(&batches->lock, NULL);
 	read_options(batches);
@@ -438,13 +425,14 @@ int depth_batches_start(struct depth_batches *batches, int64_t first)
 	struct loader_source source = {.make = make_micro, .context = batches, .slots = batches->slots};
 
 	return loader_new(&source, (int)config_integer(batches->config, "data.threads"),
-		first / batches->micros * batches->own, &batches->loader);
+		recipe_share_first(&batches->share, first), &batches->loader);
 }
 
 int depth_batches_next(
 	struct depth_batches *batches, int64_t m, const struct depth_micro **micro, double *waited)
 {
-	int slot, status = loader_next(batches->loader, loader_number(batches, m), &slot, waited);
+	int slot,
+		status = loader_next(batches->loader, recipe_share_local(&batches->share, m), &slot, waited);
 
 	*micro = &batches->micro[slot];
 	return status;

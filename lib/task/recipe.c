@@ -83,3 +83,25 @@ bool recipe_draws(const struct config *config)
 {
 	return config_integer(config, "picture.every") > 0 || config_integer(config, "picture.epochs") > 0;
 }
+
+struct recipe_share recipe_share(const struct config *config, const struct comm *comm)
+{
+	int64_t micros = recipe_micros(config), own = micros / comm->size;
+
+	return (struct recipe_share){.micros = micros, .own = own, .first_own = comm->rank * own};
+}
+
+int64_t recipe_share_local(const struct recipe_share *share, int64_t m)
+{
+	return m / share->micros * share->own + m % share->micros - share->first_own;
+}
+
+int64_t recipe_share_global(const struct recipe_share *share, int64_t number)
+{
+	return number / share->own * share->micros + share->first_own + number % share->own;
+}
+
+int64_t recipe_share_first(const struct recipe_share *share, int64_t first)
+{
+	return first / share->micros * share->own;
+}

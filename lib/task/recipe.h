@@ -20,4 +20,14 @@ int64_t recipe_steps(const struct config *config, const struct loop_task *loop);
 bool recipe_validates(const struct config *config);
 bool recipe_draws(const struct config *config);
 
+/* A rank's micro-batches of each step are consecutive ones; its loader counts those alone. */
+struct recipe_share {
+	int64_t micros, own, first_own; /* micro-batches of a step, those of this rank, and their first */
+};
+struct recipe_share recipe_share(const struct config *config, const struct comm *comm);
+int64_t recipe_share_local(const struct recipe_share *share, int64_t m); /* global to the loader's number */
+int64_t recipe_share_global(const struct recipe_share *share, int64_t number);
+/* The loader's number of this rank's first micro-batch in the step that begins with the global one `first`. */
+int64_t recipe_share_first(const struct recipe_share *share, int64_t first);
+
 #endif
