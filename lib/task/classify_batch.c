@@ -6,6 +6,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/epochs.h"
 #include "task/recipe.h"
 
 #define ATTEMPTS 100 /* replacements tried for one bad sample */
@@ -23,7 +24,11 @@ struct classify_batches {
 	struct classify_set set[SAMPLER_GROUPS];
 	int groups;
 	struct classify_labels labels;
+	uint64_t count[SAMPLER_GROUPS];
+	bool weighted; /* groups have shares of their own, by the sampler; else all samples are one heap */
 	struct sampler sampler;
+	struct epochs epochs;
+	int64_t samples; /* of a micro-batch */
 	struct recipe_share share;
 	bool skip;
 	pthread_mutex_t lock;                 /* of the workers' busy flags and `named` */
@@ -81,28 +86,52 @@ static int read_clip(struct classify_batches *batches, struct worker *worker, in
 	return status;
 }
 
+/* The sample in slot `slot` of micro-batch m. */
+static void draw(const struct classify_batches *batches, int64_t m, int64_t slot, int attempt, int *group,
+	uint64_t *index)
+{
+	if (batches->weighted) {
+		*group = sampler_group(&batches->sampler, m);
+		*index = sampler_index(&batches->sampler, m, slot, attempt);
+		return;
+	}
+	*index = epochs_sample(&batches->epochs, m / batches->share.micros,
+		m % batches->share.micros * batches->samples + slot, attempt);
+	for (*group = 0; *index >= batches->count[*group]; ++*group)
+		*index -= batches->count[*group];
+}
+
+/* Samples of micro-batch m. */
+static int64_t samples_of(const struct classify_batches *batches, int64_t m)
+{
+	int64_t steps = batches->weighted ? 0 : epochs_steps(&batches->epochs);
+
+	if (steps && batches->share.micros == 1 && m % steps == steps - 1)
+		return epochs_last_batch(&batches->epochs);
+	return batches->samples;
+}
+
 static int fill_slot(struct classify_batches *batches, struct worker *worker, int64_t m, int64_t slot,
 	struct classify_micro *micro)
 {
 	size_t elements = classify_clip_elements(batches->clip, batches->clip->size, batches->clip->size);
-	int group = sampler_group(&batches->sampler, m);
-	const struct classify_set *set = &batches->set[group];
 
 	for (int attempt = 0; attempt <= ATTEMPTS; attempt++) {
-		uint64_t index = sampler_index(&batches->sampler, m, slot, attempt);
-		int status = read_clip(
-			batches, worker, group, index, m, slot, micro->clips + (size_t)slot * elements);
+		uint64_t index;
+		int group, status;
 
-		micro->target[slot] = (int32_t)classify_set_class(set, index);
+		draw(batches, m, slot, attempt, &group, &index);
+		status = read_clip(
+			batches, worker, group, index, m, slot, micro->clips + (size_t)slot * elements);
+		micro->target[slot] = (int32_t)classify_set_class(&batches->set[group], index);
 		if (!status)
 			return STATUS_OK;
 		if (status != STATUS_DATA || !batches->skip)
-			return error_prefix("%s", set->name);
+			return error_prefix("%s", batches->set[group].name);
 		report_bad(batches, group, index);
 		micro->skipped++;
 	}
-	return error_set(
-		STATUS_DATA, "%s: %d samples in a row are bad; check the data", set->name, ATTEMPTS + 1);
+	return error_set(STATUS_DATA, "%d samples in a row are bad; check the data", ATTEMPTS + 1);
 }
 
 static int make_micro(void *context, int64_t number, int place)
@@ -113,7 +142,7 @@ static int make_micro(void *context, int64_t number, int place)
 	struct worker *worker = take_worker(batches);
 	int status = STATUS_OK;
 
-	micro->count = batches->sampler.micro;
+	micro->count = samples_of(batches, m);
 	micro->skipped = 0;
 	for (int64_t slot = 0; slot < micro->count && !status; slot++)
 		status = fill_slot(batches, worker, m, slot, micro);
@@ -136,8 +165,6 @@ static int check_labelled(const struct classify_set *set)
 static int open_groups(struct classify_batches *batches, const struct run *run)
 {
 	size_t groups = config_groups(batches->config, "data.train");
-	uint64_t count[SAMPLER_GROUPS];
-	double weight[SAMPLER_GROUPS];
 	int status = STATUS_OK;
 
 	if (groups > SAMPLER_GROUPS)
@@ -154,20 +181,40 @@ static int open_groups(struct classify_batches *batches, const struct run *run)
 			status = check_labelled(set);
 		if (status)
 			return status;
-		count[g] = classify_set_count(set);
-		weight[g] = set->weight;
-		batches->named[g] = memory_new(count[g], 1);
+		batches->count[g] = classify_set_count(set);
+		batches->weighted = batches->weighted || set->weight != batches->set[0].weight;
+		batches->named[g] = memory_new(batches->count[g], 1);
 		if (!batches->named[g])
 			return error_status();
 	}
-	return sampler_init(&batches->sampler, (uint64_t)config_integer(batches->config, "seed"),
-		batches->groups, count, weight, config_integer(batches->config, "batch.micro"));
+	return status;
+}
+
+static int open_order(struct classify_batches *batches)
+{
+	uint64_t seed = (uint64_t)config_integer(batches->config, "seed");
+	const char *rest = config_text(batches->config, "batch.rest");
+	double weight[SAMPLER_GROUPS];
+
+	batches->samples = config_integer(batches->config, "batch.micro");
+	if (!batches->weighted)
+		return epochs_init(&batches->epochs, seed, (uint64_t)classify_batches_samples(batches),
+			config_integer(batches->config, "batch.size"), (enum epochs_rest)epochs_rest(rest));
+	if (strcmp(rest, "carry") != 0)
+		return error_set(STATUS_CONFIG,
+			"batch.rest = %s: datasets of different weights have no epochs of whole steps; give "
+			"them the same weight, or use carry",
+			rest);
+	for (int g = 0; g < batches->groups; g++)
+		weight[g] = batches->set[g].weight;
+	return sampler_init(
+		&batches->sampler, seed, batches->groups, batches->count, weight, batches->samples);
 }
 
 /* The loader's slots, and what its threads work with. Room that is not used yet costs nothing. */
 static int new_slots(struct classify_batches *batches)
 {
-	size_t micro = (size_t)batches->sampler.micro,
+	size_t micro = (size_t)batches->samples,
 	       elements = classify_clip_elements(batches->clip, batches->clip->size, batches->clip->size);
 	int threads = (int)config_integer(batches->config, "data.threads");
 
@@ -204,6 +251,8 @@ int classify_batches_open(const struct run *run, const struct comm *comm, const 
 	batches->skip = config_bool(run->config, "data.skip");
 	pthread_mutex_init(&batches->lock, NULL);
 	status = open_groups(batches, run);
+	if (!status)
+		status = open_order(batches);
 	if (!status)
 		status = new_slots(batches);
 	if (status) {
@@ -250,8 +299,19 @@ int64_t classify_batches_samples(const struct classify_batches *batches)
 	uint64_t total = 0;
 
 	for (int g = 0; g < batches->groups; g++)
-		total += batches->sampler.count[g];
+		total += batches->count[g];
 	return (int64_t)total;
+}
+
+int64_t classify_batches_epoch_steps(const struct classify_batches *batches)
+{
+	return batches->weighted ? 0 : epochs_steps(&batches->epochs);
+}
+
+int64_t classify_batches_last_batch(const struct classify_batches *batches)
+{
+	return batches->weighted ? batches->samples * batches->share.micros
+				 : epochs_last_batch(&batches->epochs);
 }
 
 uint32_t classify_batches_sum(const struct classify_batches *batches)
@@ -314,12 +374,15 @@ int classify_batches_next(
 
 char *classify_batches_names(const struct classify_batches *batches, int64_t m)
 {
-	const struct classify_set *set = &batches->set[sampler_group(&batches->sampler, m)];
 	struct text text = {0};
 
-	for (int64_t slot = 0; slot < batches->sampler.micro; slot++) {
-		text_format(&text, "%s%s/", slot ? ", " : "", set->name);
-		classify_set_sample_name(set, sampler_index(&batches->sampler, m, slot, 0), &text);
+	for (int64_t slot = 0; slot < samples_of(batches, m); slot++) {
+		uint64_t index;
+		int group;
+
+		draw(batches, m, slot, 0, &group, &index);
+		text_format(&text, "%s%s/", slot ? ", " : "", batches->set[group].name);
+		classify_set_sample_name(&batches->set[group], index, &text);
 	}
 	return text_take(&text);
 }

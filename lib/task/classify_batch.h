@@ -10,7 +10,7 @@
 #include "data/sampler.h"
 #include "task/classify_clip.h"
 
-struct classify_micro { /* one micro-batch, ready for the network */
+struct classify_micro {  /* one micro-batch, ready for the network */
 	float *clips;    /* [N,T,S,S,C] */
 	int32_t *target; /* [N] */
 	int64_t count;   /* N */
@@ -26,6 +26,9 @@ void classify_batches_close(struct classify_batches *batches);
 /* Of the first group: the run's. */
 const struct classify_labels *classify_batches_labels(const struct classify_batches *batches);
 int64_t classify_batches_samples(const struct classify_batches *batches); /* of all groups */
+/* Steps of an epoch (0: batches go on across its end), and the samples of its last one. */
+int64_t classify_batches_epoch_steps(const struct classify_batches *batches);
+int64_t classify_batches_last_batch(const struct classify_batches *batches);
 /* CRC-32C of the names of all groups and samples, in their order. */
 uint32_t classify_batches_sum(const struct classify_batches *batches);
 /* Files that are missing, over all groups: count, and the first one's name (owned by the caller). */

@@ -133,22 +133,27 @@ int classify_clip_train(const struct classify_clip *clip, struct video_reader *r
 
 /* ---- looking at a whole video ---- */
 
-int classify_view_open(const struct classify_clip *clip, struct video_reader *reader,
-	const struct classify_set *set, size_t sample, int64_t clips, struct classify_view *view)
+struct clip_windows classify_windows(
+	const struct classify_clip *clip, const struct classify_set *set, size_t sample, int64_t clips)
 {
 	const struct video_sample *video = video_set_sample(set->videos, sample);
 	struct clip_range range = clip_range_of(video->first, video->end, clip->stride);
+	struct clip_windows windows;
+
+	if (clips)
+		return clip_windows_even(&range, clip->duration, clips, clip->original_stride);
+	windows = clip_windows_sliding(&range, clip->duration, clip->window_stride, clip->original_tail);
+	windows.consecutive = clip->original_stride && clip->stride > 1;
+	return windows;
+}
+
+int classify_view_open(const struct classify_clip *clip, struct video_reader *reader,
+	const struct classify_set *set, size_t sample, int64_t clips, struct classify_view *view)
+{
 	int height, width, status;
 
-	*view = (struct classify_view){0};
-	if (clips)
-		view->windows = clip_windows_even(&range, clip->duration, clips, clip->original_stride);
-	else
-		view->windows = clip_windows_sliding(
-			&range, clip->duration, clip->window_stride, clip->original_tail);
-	if (!clips)
-		view->windows.consecutive = clip->original_stride && clip->stride > 1;
-	status = video_size(reader, sample, range.first, &height, &width);
+	*view = (struct classify_view){.windows = classify_windows(clip, set, sample, clips)};
+	status = video_size(reader, sample, view->windows.range.first, &height, &width);
 	if (status)
 		return status;
 	if (!clips && clip->whole_frame)
@@ -178,17 +183,19 @@ int classify_view_read(const struct classify_clip *clip, struct video_reader *re
 	return status;
 }
 
-void classify_view_segment(const struct classify_view *view, int64_t i, int64_t segment[2])
+int classify_windows_segment(const struct clip_windows *windows, int64_t i, int64_t segment[2])
 {
-	int64_t *number = memory_new((size_t)view->windows.length, sizeof *number);
+	int64_t *number = memory_new((size_t)windows->length, sizeof *number);
 
-	segment[0] = INT64_MAX;
-	segment[1] = INT64_MIN;
-	if (number)
-		clip_window_frames(&view->windows, i, number);
-	for (int64_t k = 0; number && k < view->windows.length; k++) {
+	if (!number)
+		return error_status();
+	clip_window_frames(windows, i, number);
+	segment[0] = number[0];
+	segment[1] = number[0] + 1;
+	for (int64_t k = 1; k < windows->length; k++) {
 		segment[0] = number[k] < segment[0] ? number[k] : segment[0];
 		segment[1] = number[k] + 1 > segment[1] ? number[k] + 1 : segment[1];
 	}
 	free(number);
+	return STATUS_OK;
 }

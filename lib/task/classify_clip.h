@@ -37,6 +37,9 @@ struct classify_view {
 	struct clip_windows windows;
 	struct clip_geometry geometry;
 };
+/* The windows alone, which nothing needs to be read for. */
+struct clip_windows classify_windows(
+	const struct classify_clip *clip, const struct classify_set *set, size_t sample, int64_t clips);
 /* `clips` 0: all windows of the video; else so many evenly spaced clips at most. */
 int classify_view_open(const struct classify_clip *clip, struct video_reader *reader,
 	const struct classify_set *set, size_t sample, int64_t clips, struct classify_view *view);
@@ -44,6 +47,6 @@ int classify_view_open(const struct classify_clip *clip, struct video_reader *re
 int classify_view_read(const struct classify_clip *clip, struct video_reader *reader, size_t sample,
 	const struct classify_view *view, int64_t i, uint8_t *pixels, float *out);
 /* First frame and the one behind the last of window i. */
-void classify_view_segment(const struct classify_view *view, int64_t i, int64_t segment[2]);
+int classify_windows_segment(const struct clip_windows *windows, int64_t i, int64_t segment[2]);
 
 #endif

@@ -16,15 +16,15 @@ struct classify_graph {
 	int batch, height, width;
 	bool training;
 	struct graph *graph;
-	int clips, target; /* inputs: [N,T,H,W,C], int32 [N] */
-	int logits;        /* output [N,classes] */
+	int clips, target;            /* inputs: [N,T,H,W,C], int32 [N] */
+	int logits;                   /* output [N,classes] */
 	struct cross_entropy entropy; /* training */
 };
 
 struct classify_model {
 	struct program *program;
 	struct resnet3d network;
-	int frames, windows;    /* windows of one forward pass */
+	int frames, windows; /* windows of one forward pass */
 	double smoothing;
 	bool prepared;
 	struct classify_graph graph[CLASSIFY_GRAPHS];
@@ -34,8 +34,8 @@ struct classify_model {
 };
 
 /* Reads the model keys and makes an empty program on `device`. `labels`: how many the run has, for model.n_classes = 0. */
-int classify_model_init(struct classify_model *model, const struct config *config, struct device *device,
-	size_t labels);
+int classify_model_init(
+	struct classify_model *model, const struct config *config, struct device *device, size_t labels);
 void classify_model_release(struct classify_model *model);
 /* Finds or adds a graph of square clips; *index into model->graph. */
 int classify_model_train_graph(struct classify_model *model, int batch, int size, int *index);

@@ -61,21 +61,29 @@ static int parse_labels(char *data, struct classify_labels *labels)
 	return labels->name ? STATUS_OK : error_status();
 }
 
+int classify_labels_load(const char *path, struct classify_labels *labels)
+{
+	char *data = NULL;
+	size_t bytes = 0;
+	int status = file_read_regular(path, LABELS_LIMIT, &data, &bytes);
+
+	*labels = (struct classify_labels){0};
+	if (!status && strlen(data) != bytes)
+		status = error_set(STATUS_DATA, "%s: not a list of labels", path);
+	if (!status)
+		status = parse_labels(data, labels);
+	free(data);
+	return status;
+}
+
 int classify_labels_read(const struct checkpoint *checkpoint, struct classify_labels *labels)
 {
-	char *path = path_join(checkpoint->path, CLASSIFY_LABELS_FILE), *data = NULL;
-	size_t bytes = 0;
+	char *path = path_join(checkpoint->path, CLASSIFY_LABELS_FILE);
 	int status = path ? STATUS_OK : error_status();
 
 	*labels = (struct classify_labels){0};
-	if (!status && file_is_directory(checkpoint->path) && file_exists(path)) {
-		status = file_read_regular(path, LABELS_LIMIT, &data, &bytes);
-		if (!status && strlen(data) != bytes)
-			status = error_set(STATUS_DATA, "%s: not a list of labels", path);
-		if (!status)
-			status = parse_labels(data, labels);
-	}
-	free(data);
+	if (!status && file_is_directory(checkpoint->path) && file_exists(path))
+		status = classify_labels_load(path, labels);
 	free(path);
 	return status;
 }

@@ -19,6 +19,7 @@ int classify_labels_of(const struct video_set *videos, struct classify_labels *l
 /* The file beside the weights: one label a line, written as a field of a table. */
 #define CLASSIFY_LABELS_FILE "model/labels.txt"
 void classify_labels_write(const struct classify_labels *labels, struct text *text);
+int classify_labels_load(const char *path, struct classify_labels *labels);
 /* Those beside the weights of a checkpoint; without such a file there are none: STATUS_OK, count 0. */
 int classify_labels_read(const struct checkpoint *checkpoint, struct classify_labels *labels);
 /* The name of a class; "#7" (in `buffer`) beyond the list. */

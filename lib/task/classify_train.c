@@ -29,10 +29,10 @@ struct classify_training {
 	struct classify_clip clip;
 	struct classify_model model;
 	struct classify_batches *batches;
-	int graph; /* of training */
+	int graph, last_graph; /* of training; of the last batch of an epoch */
 	struct view_set *val, *vis;
 	size_t vals, viss;
-	int64_t view_clips; /* clips that validation sees of a video; 0: all windows */
+	int64_t view_clips;    /* clips that validation sees of a video; 0: all windows */
 	int64_t picture_count; /* of each vis group */
 	struct text text[TEXTS];
 	struct checkpoint_text texts[TEXTS];
@@ -40,7 +40,8 @@ struct classify_training {
 
 /* ---- one micro-batch ---- */
 
-static int run_graph(const struct classify_graph *graph, const struct classify_micro *micro, struct loop_micro *result)
+static int run_graph(
+	const struct classify_graph *graph, const struct classify_micro *micro, struct loop_micro *result)
 {
 	int32_t *rank = memory_new((size_t)graph->batch, sizeof *rank);
 	float loss = 0;
@@ -72,7 +73,11 @@ static int run_micro(void *state, int64_t step, int64_t number, struct loop_micr
 	if (status)
 		return status;
 	result->skipped = micro->skipped;
-	return run_graph(&training->model.graph[training->graph], micro, result);
+	return run_graph(
+		&training->model.graph[micro->count == config_integer(training->run->config, "batch.micro")
+					       ? training->graph
+					       : training->last_graph],
+		micro, result);
 }
 
 static char *sample_names(void *state, int64_t step, int64_t number)
@@ -152,7 +157,7 @@ static int validate(void *state, size_t number, int64_t index, double *metrics)
 	status = look(training, set, (size_t)index, training->view_clips, &view, &logits);
 	if (!status)
 		status = measure(logits, (size_t)view.windows.count, (size_t)training->model.network.classes,
-			(size_t)class, metrics);
+			(size_t) class, metrics);
 	free(logits);
 	return status;
 }
@@ -223,24 +228,30 @@ static int window_graphs(struct classify_training *training)
 	return status ? status : classify_model_window_graph(model, 1, size, size, &index);
 }
 
-static bool looks_at(const struct config *config, const char *what)
-{
-	char every[32], epochs[32];
-
-	snprintf(every, sizeof every, "%s.every", what);
-	snprintf(epochs, sizeof epochs, "%s.epochs", what);
-	return config_integer(config, every) > 0 || config_integer(config, epochs) > 0;
-}
-
 static int open_data(struct classify_training *training, const struct comm *comm)
 {
 	const struct config *config = training->run->config;
 	int status = classify_batches_open(training->run, comm, &training->clip, &training->batches);
 
-	if (!status && (looks_at(config, "validate") || !strcmp(config_text(config, "schedule.name"), "plateau")))
+	if (!status && recipe_validates(config))
 		status = open_views(training, "data.val", &training->val, &training->vals);
-	if (!status && looks_at(config, "picture"))
+	if (!status && recipe_draws(config))
 		status = open_views(training, "data.vis", &training->vis, &training->viss);
+	return status;
+}
+
+/* A last batch of another size has a graph of its own. */
+static int train_graphs(struct classify_training *training, int batch)
+{
+	int64_t last = classify_batches_last_batch(training->batches),
+		whole = batch * recipe_micros(training->run->config);
+	int status =
+		classify_model_train_graph(&training->model, batch, training->clip.size, &training->graph);
+
+	training->last_graph = training->graph;
+	if (!status && last != whole)
+		status = classify_model_train_graph(
+			&training->model, (int)last, training->clip.size, &training->last_graph);
 	return status;
 }
 
@@ -251,8 +262,7 @@ static int open_model(struct classify_training *training, struct device *device,
 		&training->model, config, device, classify_batches_labels(training->batches)->count);
 
 	if (!status)
-		status = classify_model_train_graph(&training->model,
-			(int)config_integer(config, "batch.micro"), training->clip.size, &training->graph);
+		status = train_graphs(training, (int)config_integer(config, "batch.micro"));
 	if (!status && training->vals + training->viss)
 		status = window_graphs(training);
 	if (!status)
@@ -283,6 +293,8 @@ static void describe(struct classify_training *training, struct task_training *o
 	loop->program = training->model.program;
 	recipe_loop(training->run->config, loop);
 	loop->epoch_samples = classify_batches_samples(training->batches);
+	loop->epoch_steps = classify_batches_epoch_steps(training->batches);
+	loop->last_batch = classify_batches_last_batch(training->batches);
 	loop->data_sum = classify_batches_sum(training->batches);
 	loop->sums = 1;
 	loop->sum_names = sum_names;
@@ -360,7 +372,8 @@ int classify_training_prepare(struct task_training *out)
 
 int classify_training_start(struct task_training *out, int64_t first)
 {
-	return classify_batches_start(((struct classify_training *)out->state)->batches, first * out->loop.micros);
+	return classify_batches_start(
+		((struct classify_training *)out->state)->batches, first * out->loop.micros);
 }
 
 static void close_views(struct view_set *sets, size_t count)

@@ -14,8 +14,8 @@ int depth_training_start(struct task_training *training, int64_t first);
 void depth_training_close(struct task_training *training);
 
 int depth_group_check(const struct run *run, const char *list, size_t group, size_t *missing, char **first);
-int depth_predictor_open(const struct run *run, struct device *device, const struct task_group *groups,
-	size_t count, struct task_predictor *predictor);
+int depth_predictor_open(const struct run *run, struct device *device, const struct checkpoint *checkpoint,
+	const struct task_group *groups, size_t count, struct task_predictor *predictor);
 int depth_predictor_prepare(struct task_predictor *predictor);
 const char *depth_predictor_set(const struct task_predictor *predictor, size_t set);
 int64_t depth_predictor_samples(const struct task_predictor *predictor, size_t set);

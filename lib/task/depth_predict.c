@@ -41,12 +41,13 @@ static int add_sets(struct depth_predictor *predictor, const struct task_group *
 	return status;
 }
 
-int depth_predictor_open(const struct run *run, struct device *device, const struct task_group *groups,
-	size_t count, struct task_predictor *out)
+int depth_predictor_open(const struct run *run, struct device *device, const struct checkpoint *checkpoint,
+	const struct task_group *groups, size_t count, struct task_predictor *out)
 {
 	struct depth_predictor *predictor = memory_new(1, sizeof(*predictor));
 	int status;
 
+	(void)checkpoint; /* the configuration says all */
 	memset(out, 0, sizeof(*out));
 	out->state = predictor;
 	if (!predictor)

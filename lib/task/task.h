@@ -5,6 +5,8 @@
 #define NIGHTSHIFT_TASK_TASK_H
 
 #include <stdint.h>
+#include "base/text.h"
+#include "run/checkpoint.h"
 #include "run/run.h"
 #include "task/groups.h"
 #include "task/predictions.h"
@@ -44,9 +46,9 @@ struct task_kind {
 	int (*group_check)(
 		const struct run *run, const char *list, size_t group, size_t *missing, char **first);
 
-	/* One set for each of the groups (task_groups()). */
-	int (*predictor_open)(const struct run *run, struct device *device, const struct task_group *groups,
-		size_t count, struct task_predictor *predictor);
+	/* One set for each of the groups (task_groups()). `checkpoint`: whose weights will be loaded. */
+	int (*predictor_open)(const struct run *run, struct device *device, const struct checkpoint *checkpoint,
+		const struct task_group *groups, size_t count, struct task_predictor *predictor);
 	int (*predictor_prepare)(struct task_predictor *predictor);
 	const char *(*predictor_set)(const struct task_predictor *predictor, size_t set);
 	int64_t (*predictor_samples)(const struct task_predictor *predictor, size_t set);
@@ -56,6 +58,13 @@ struct task_kind {
 	/* Predicts one sample and publishes its files. Whole files that are there already are left alone, unless output->fresh. */
 	int (*predict)(struct task_predictor *predictor, size_t set, int64_t sample,
 		const struct predictions_output *output);
+	/* After all samples of a set: what is made of them together. NULL: nothing. */
+	int (*predictor_finish)(
+		struct task_predictor *predictor, size_t set, const struct predictions_output *output);
+	/* Predicts a file or directory that no configuration names and appends rows, the header where `rows` is empty: the `best` best
+	 * answers (-1: as configured). NULL: the task cannot. */
+	int (*predictor_path)(
+		struct task_predictor *predictor, const char *path, int64_t best, struct text *rows);
 	void (*predictor_close)(struct task_predictor *predictor);
 
 	/* Scores what predict() wrote to `directory` for data group `group` of `list`; scores_release() in every case. */
