@@ -15,13 +15,15 @@
 #include "base/options.h"
 #include "base/signals.h"
 #include "base/text.h"
+#include "task/classify_foreign.h"
+#include "task/classify_scores.h"
 #include "task/depth_score.h"
 #include "task/evaluate.h"
 
 struct settings {
-	const char *task, *layout, *truth, *prediction, *list, *crop, *align, *step;
+	const char *task, *layout, *truth, *prediction, *list, *crop, *align, *step, *subset;
 	double minimum, maximum, scale;
-	bool summary, no_predict, whole, constant;
+	bool summary, no_predict, whole, constant, confusion, ignore;
 	const char **operands; /* RUN DATASET ... */
 	int count;
 };
@@ -43,30 +45,52 @@ static int print_scores(const struct settings *settings, const struct scores *sc
 	const char *comment, bool first)
 {
 	struct text table = {0};
+	int status = STATUS_OK;
 
-	if (first)
-		(settings->summary ? scores_summary_header : scores_header)(scores, &table);
-	text_add(&table, comment);
-	(settings->summary ? scores_summary : scores_rows)(scores, dataset, &table);
-	return print(&table);
+	if (settings->confusion) {
+		text_add(&table, first ? "#dataset\tlabel\tpredicted\tn\n" : "");
+		text_add(&table, comment);
+		status = classify_scores_confusion(scores, dataset, &table);
+	} else {
+		if (first)
+			(settings->summary ? scores_summary_header : scores_header)(scores, &table);
+		text_add(&table, comment);
+		(settings->summary ? scores_summary : scores_rows)(scores, dataset, &table);
+	}
+	if (!status)
+		return print(&table);
+	text_release(&table);
+	return status;
 }
 
 /* ---- predictions of others ---- */
 
-static int check_directories(const struct settings *settings)
+static bool describes_depth(const struct settings *settings)
+{
+	return settings->layout || settings->constant || settings->list || settings->scale != 0 ||
+	       settings->minimum != 0 || settings->maximum != 0 || settings->whole ||
+	       strcmp(settings->crop, "none") != 0 || strcmp(settings->align, "least-squares") != 0;
+}
+
+static int check_results(const struct settings *settings)
+{
+	if (!settings->truth || !settings->prediction)
+		return error_set(STATUS_USAGE, "--task classify needs --truth (an annotation) and "
+					       "--prediction (a result), both JSON");
+	if (describes_depth(settings))
+		return error_set(STATUS_USAGE, "options that describe depth go with --task depth");
+	return STATUS_OK;
+}
+
+static int check_depth(const struct settings *settings)
 {
 	if (!settings->layout || !settings->truth || (!settings->prediction && !settings->constant))
 		return error_set(STATUS_USAGE,
 			"--task depth needs --layout, --truth and --prediction (or --constant)");
 	if (settings->prediction && settings->constant)
 		return error_set(STATUS_USAGE, "--prediction and --constant exclude each other");
-	if (strcmp(settings->task, "depth") != 0)
-		return error_set(STATUS_USAGE, "--task %s: predictions of others can be scored for depth",
-			settings->task);
-	if (settings->count)
-		return error_set(STATUS_USAGE, "%s: with --task no RUN is named", settings->operands[0]);
-	if (settings->step || settings->no_predict)
-		return error_set(STATUS_USAGE, "--step and --no-predict go with a RUN, not with --task");
+	if (settings->subset || settings->ignore || settings->confusion)
+		return error_set(STATUS_USAGE, "--subset, --ignore and --confusion go with --task classify");
 	if (settings->scale < 0)
 		return error_set(STATUS_USAGE, "--scale %g: wants a number above 0", settings->scale);
 	if (depth_align_find(settings->align) < 0)
@@ -75,6 +99,51 @@ static int check_directories(const struct settings *settings)
 	if (depth_crop_find(settings->crop) < 0)
 		return error_set(STATUS_USAGE, "--crop %s: eigen, garg or none", settings->crop);
 	return STATUS_OK;
+}
+
+static int check_files(const struct settings *settings)
+{
+	bool classify = !strcmp(settings->task, "classify");
+
+	if (!classify && strcmp(settings->task, "depth") != 0)
+		return error_set(STATUS_USAGE,
+			"--task %s: predictions of others can be scored for depth and classify",
+			settings->task);
+	if (settings->count)
+		return error_set(STATUS_USAGE, "%s: with --task no RUN is named", settings->operands[0]);
+	if (settings->step || settings->no_predict)
+		return error_set(STATUS_USAGE, "--step and --no-predict go with a RUN, not with --task");
+	if (settings->summary && settings->confusion)
+		return error_set(STATUS_USAGE, "--summary and --confusion exclude each other");
+	return classify ? check_results(settings) : check_depth(settings);
+}
+
+static int print_foreign(const struct settings *settings, const struct scores *scores, const char *truth)
+{
+	struct text comment = {0};
+	int status;
+
+	scores_comment(scores, path_base(truth), "", &comment);
+	status = text_check(&comment);
+	if (!status)
+		status = print_scores(settings, scores, path_base(truth), comment.data, true);
+	text_release(&comment);
+	return status;
+}
+
+static int score_results(const struct settings *settings)
+{
+	const struct classify_foreign foreign = {.truth = settings->truth,
+		.prediction = settings->prediction,
+		.subset = settings->subset ? settings->subset : "validation",
+		.ignore = settings->ignore};
+	struct scores scores = {0};
+	int status = classify_foreign_run(&foreign, &scores);
+
+	if (!status)
+		status = print_foreign(settings, &scores, settings->truth);
+	scores_release(&scores);
+	return status;
 }
 
 static int score_directories(const struct settings *settings)
@@ -94,17 +163,11 @@ static int score_directories(const struct settings *settings)
 		.align = (enum depth_align)depth_align_find(settings->align),
 	};
 	struct scores scores = {0};
-	struct text comment = {0};
 	char *path = path_absolute(settings->truth);
 	int status = path ? depth_score_run(&score, &scores) : error_status();
 
-	if (!status) {
-		scores_comment(&scores, path_base(path), "", &comment);
-		status = text_check(&comment);
-	}
 	if (!status)
-		status = print_scores(settings, &scores, path_base(path), comment.data, true);
-	text_release(&comment);
+		status = print_foreign(settings, &scores, path);
 	scores_release(&scores);
 	free(path);
 	return status;
@@ -252,6 +315,9 @@ static int score_run(const struct settings *settings)
 	if (!status)
 		status = evaluation_open(
 			&evaluation, &run, settings->step, settings->operands + 1, settings->count - 1);
+	if (!status && settings->confusion && strcmp(evaluation.kind->name, "classify") != 0)
+		status =
+			error_set(STATUS_USAGE, "--confusion: task %s has no classes", evaluation.kind->name);
 	if (!status)
 		status = make_predictions(settings, &evaluation);
 	if (!status)
@@ -272,13 +338,21 @@ static int parse(int argc, char **argv, struct settings *settings, bool *done)
 			OPTION_TEXT},
 		{"no-predict", 0, NULL, "fail with 65 where predictions are missing or stale",
 			&settings->no_predict, OPTION_FLAG},
-		{"task", 't', "TASK", "score directories instead of a run: depth", &settings->task,
-			OPTION_TEXT},
+		{"confusion", 0, NULL, "classify: how often each label is taken for each, instead of rows",
+			&settings->confusion, OPTION_FLAG},
+		{"task", 't', "TASK", "score files of others instead of a run: depth or classify",
+			&settings->task, OPTION_TEXT},
 		{"layout", 'l', "LAYOUT", "family of the dataset: plain, nyu or kitti", &settings->layout,
 			OPTION_TEXT},
-		{"truth", 0, "DIR", "directory of the dataset", &settings->truth, OPTION_TEXT},
-		{"prediction", 'p', "DIR", "directory of the predictions, or one file for all samples",
+		{"truth", 0, "PATH", "directory of the dataset; classify: its annotation", &settings->truth,
+			OPTION_TEXT},
+		{"prediction", 'p', "PATH",
+			"directory of the predictions, or one file for all samples; classify: the result",
 			&settings->prediction, OPTION_TEXT},
+		{"subset", 0, "SUBSET", "classify: training, validation or testing (validation)",
+			&settings->subset, OPTION_TEXT},
+		{"ignore", 0, NULL, "classify: leave videos without result out", &settings->ignore,
+			OPTION_FLAG},
 		{"constant", 0, NULL, "score the constant that fits each image best, to compare with",
 			&settings->constant, OPTION_FLAG},
 		{"list", 0, "FILE", "split list, one sample a line (all samples below --truth)",
@@ -298,8 +372,10 @@ static int parse(int argc, char **argv, struct settings *settings, bool *done)
 	const struct program program = {
 		.name = "eval",
 		.synopsis =
-			"[--summary] [--step N|best] [--no-predict] RUN [DATASET ...]\n"
-			"--task depth --layout LAYOUT --truth DIR --prediction DIR|--constant [OPTION ...]",
+			"[--summary|--confusion] [--step N|best] [--no-predict] RUN [DATASET ...]\n"
+			"--task depth --layout LAYOUT --truth DIR --prediction DIR|--constant [OPTION ...]\n"
+			"--task classify --truth FILE --prediction FILE [--subset SUBSET] [--ignore] "
+			"[--summary]",
 		.purpose = "Score the predictions of a run, or those that others made; one row a sample.",
 		.rows = rows,
 	};
@@ -309,12 +385,12 @@ static int parse(int argc, char **argv, struct settings *settings, bool *done)
 
 static int check_run(const struct settings *settings)
 {
-	if (settings->layout || settings->truth || settings->prediction || settings->constant ||
-		settings->list || settings->scale != 0 || settings->minimum != 0 || settings->maximum != 0 ||
-		settings->whole || strcmp(settings->crop, "none") != 0 ||
-		strcmp(settings->align, "least-squares") != 0)
-		return error_set(STATUS_USAGE, "options that describe directories need --task depth (a run "
+	if (describes_depth(settings) || settings->truth || settings->prediction || settings->subset ||
+		settings->ignore)
+		return error_set(STATUS_USAGE, "options that describe files of others need --task (a run "
 					       "has these in its configuration)");
+	if (settings->summary && settings->confusion)
+		return error_set(STATUS_USAGE, "--summary and --confusion exclude each other");
 	if (settings->count < 1)
 		return error_set(STATUS_USAGE, "RUN is missing; --help shows how it is called");
 	return STATUS_OK;
@@ -332,11 +408,13 @@ int main(int argc, char **argv)
 	settings.operands = memory_new((size_t)argc, sizeof *settings.operands);
 	status = settings.operands ? parse(argc, argv, &settings, &done) : error_status();
 	if (!status && !done)
-		status = settings.task ? check_directories(&settings) : check_run(&settings);
+		status = settings.task ? check_files(&settings) : check_run(&settings);
 	if (!status && !done)
 		status = signals_install();
 	if (!status && !done)
-		status = settings.task ? score_directories(&settings) : score_run(&settings);
+		status = !settings.task                   ? score_run(&settings)
+			 : strcmp(settings.task, "depth") ? score_results(&settings)
+							  : score_directories(&settings);
 	free(settings.operands);
 	if (status && *error_message())
 		error_print(status);

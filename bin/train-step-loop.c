@@ -176,7 +176,7 @@ static struct loop_plan plan(const struct work *work)
 		.keep_every = config_integer(config, "checkpoint.keep_every"),
 		.best = config_bool(config, "checkpoint.best"),
 		.best_metric = metric,
-		.best_is_smaller = strncmp(metric, "delta", 5) != 0,
+		.best_is_smaller = strncmp(metric, "delta", 5) != 0 && !strstr(metric, "top"),
 		.skip_bad = config_bool(config, "data.skip"),
 	};
 }

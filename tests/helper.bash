@@ -95,3 +95,16 @@ tiny_run() {
 	[ -d DIR ] || tiny_data DIR
 	mkconfig "$run" depth-tiny data.train.rooms.path="$PWD/DIR" "$@"
 }
+
+# tiny_clips DIR [COUNT]: labelled clips; half of each class is for validation.
+tiny_clips() {
+	make-scenes clips -n "${2:-40}" --seed 1 --size 32x48 --frames 12 --validation 2 "$1"
+}
+
+# tiny_classify RUN [key=value ...]: a run of the smallest classifier on clips in ./CLIPS (made where they are not there).
+tiny_classify() {
+	local run=$1
+	shift
+	[ -d CLIPS ] || tiny_clips CLIPS
+	mkconfig "$run" classify-tiny data.train.clips.path="$PWD/CLIPS" "$@"
+}

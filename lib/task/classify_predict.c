@@ -70,8 +70,8 @@ static int open_sets(struct classify_predictor *predictor, const struct task_gro
 	if (!predictor->set)
 		return error_status();
 	for (size_t i = 0; i < count && !status; i++)
-		status = classify_set_open(&predictor->set[predictor->sets++].set, predictor->run, groups[i].list,
-			groups[i].index, &predictor->labels);
+		status = classify_set_open(&predictor->set[predictor->sets++].set, predictor->run,
+			groups[i].list, groups[i].index, &predictor->labels);
 	return status;
 }
 
@@ -122,8 +122,9 @@ char *classify_predictor_settings(const struct run *run, const struct task_group
 	struct text text = {0};
 
 	text_format(&text, "windows every %lld last %s crop %s",
-		(long long)(config_integer(config, "predict.stride") ? config_integer(config, "predict.stride")
-								     : config_integer(config, "clip.duration")),
+		(long long)(config_integer(config, "predict.stride")
+				    ? config_integer(config, "predict.stride")
+				    : config_integer(config, "clip.duration")),
 		config_text(config, "predict.last_window"), config_text(config, "predict.crop"));
 	classify_set_describe(run, group->list, group->index, &text);
 	return text_take(&text);

@@ -21,10 +21,12 @@ char *stored_path(const char *directory, const struct classify_set *set, size_t 
 static int check(const struct stored *stored, const struct npy *array)
 {
 	if (array->dims != 2 || array->dim[0] < 1 || array->dim[1] < 1)
-		return error_set(STATUS_DATA, "%s: not the probabilities of a video's windows; remove it", stored->path);
+		return error_set(STATUS_DATA, "%s: not the probabilities of a video's windows; remove it",
+			stored->path);
 	for (size_t i = 0; i < array->count; i++)
 		if (!isfinite(array->data[i]))
-			return error_set(STATUS_DATA, "%s: holds a value that is not finite; remove it", stored->path);
+			return error_set(
+				STATUS_DATA, "%s: holds a value that is not finite; remove it", stored->path);
 	return STATUS_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/memory.h"
-#include "run/checkpoint.h"
+#include "task/origin.h"
 
 /* `wanted`: step and digest. */
 static int add_sets(struct evaluation *evaluation, const struct task_group *groups, size_t count,
@@ -39,7 +39,7 @@ int evaluation_open(struct evaluation *evaluation, const struct run *run, const 
 	*evaluation = (struct evaluation){.run = run, .kind = task_find(config_text(run->config, "task"))};
 	if (!evaluation->kind)
 		return error_status();
-	status = checkpoint_newest(run, step, &wanted.step, wanted.digest);
+	status = origin_find(run, step, &wanted.step, wanted.digest);
 	if (!status)
 		status = task_groups(run, names, count, &groups, &found);
 	if (!status)

@@ -14,8 +14,28 @@ int scores_init(struct scores *scores, const char *const *metric, size_t metrics
 	return scores->sample && scores->value ? STATUS_OK : error_status();
 }
 
+int scores_init_words(struct scores *scores, const char *const *name, size_t words)
+{
+	scores->word = memory_new(scores->count, words * sizeof *scores->word);
+	scores->word_name = name;
+	scores->words = scores->word ? words : 0;
+	return scores->word ? STATUS_OK : error_status();
+}
+
+int scores_init_extras(struct scores *scores, const char *const *name, size_t extras)
+{
+	scores->extra = memory_new(extras, sizeof *scores->extra);
+	scores->extra_name = name;
+	scores->extras = scores->extra ? extras : 0;
+	return scores->extra ? STATUS_OK : error_status();
+}
+
 void scores_release(struct scores *scores)
 {
+	for (size_t i = 0; i < scores->count * scores->words; i++)
+		free(scores->word[i]);
+	free(scores->word);
+	free(scores->extra);
 	for (size_t i = 0; scores->sample && i < scores->count; i++)
 		free(scores->sample[i]);
 	free(scores->sample);
@@ -24,17 +44,20 @@ void scores_release(struct scores *scores)
 	*scores = (struct scores){0};
 }
 
-static void add_names(const struct scores *scores, const char *first, struct text *table)
+static void add_names(const struct scores *scores, const char *first, const char *const *more, size_t count,
+	struct text *table)
 {
 	text_add(table, first);
 	for (size_t m = 0; m < scores->metrics; m++)
 		text_format(table, "\t%s", scores->metric[m]);
+	for (size_t i = 0; i < count; i++)
+		text_format(table, "\t%s", more[i]);
 	text_add(table, "\n");
 }
 
 void scores_header(const struct scores *scores, struct text *table)
 {
-	add_names(scores, "#dataset\tsample", table);
+	add_names(scores, "#dataset\tsample", scores->word_name, scores->words, table);
 }
 
 void scores_comment(const struct scores *scores, const char *dataset, const char *info, struct text *table)
@@ -54,13 +77,17 @@ void scores_rows(const struct scores *scores, const char *dataset, struct text *
 			text_add(table, "\t");
 			text_number(table, scores->value[i * scores->metrics + m]);
 		}
+		for (size_t w = 0; w < scores->words; w++) {
+			text_add(table, "\t");
+			text_field(table, scores->word[i * scores->words + w]);
+		}
 		text_add(table, "\n");
 	}
 }
 
 void scores_summary_header(const struct scores *scores, struct text *table)
 {
-	add_names(scores, "#dataset\tn\tnan", table);
+	add_names(scores, "#dataset\tn\tnan", scores->extra_name, scores->extras, table);
 }
 
 static bool has_nan(const struct scores *scores, size_t i)
@@ -87,6 +114,10 @@ void scores_summary(const struct scores *scores, const char *dataset, struct tex
 				sum += scores->value[i * scores->metrics + m];
 		text_add(table, "\t");
 		text_number(table, without == scores->count ? NAN : sum / (double)(scores->count - without));
+	}
+	for (size_t e = 0; e < scores->extras; e++) {
+		text_add(table, "\t");
+		text_number(table, scores->extra[e]);
 	}
 	text_add(table, "\n");
 }

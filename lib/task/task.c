@@ -1,9 +1,10 @@
 #include <string.h>
 #include "base/error.h"
+#include "task/classify.h"
 #include "task/depth.h"
 #include "task/task.h"
 
-static const struct task_kind *const kinds[] = {&depth_kind};
+static const struct task_kind *const kinds[] = {&depth_kind, &classify_kind};
 
 const struct task_kind *task_find(const char *name)
 {

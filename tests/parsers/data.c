@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "data/depth.h"
+#include "data/video_result.h"
 #include "fuzz.h"
 
 static int read_list(const char *layout, bool rgb_only, const char *path)
@@ -43,4 +44,23 @@ static int parse_list(const void *data, size_t bytes)
 	return status;
 }
 
-const struct fuzz_parser fuzz_data[] = {{"depth-list", parse_list}, {0}};
+/* Results of classification: every label is one of the list, no list is empty. */
+static int parse_results(const void *data, size_t bytes)
+{
+	char *names[] = {"a", "b", "c \xc3\xa9"};
+	const struct names labels = {.name = names, .count = 3};
+	struct video_results results;
+	int status = video_results_parse("results", data, bytes, &labels, &results);
+
+	for (size_t i = 0; i < results.count; i++)
+		for (size_t w = 0; w < results.video[i].windows; w++) {
+			const struct video_scores *scores = &results.video[i].window[w];
+
+			if (!scores->count || scores->item[0].label < 0 || scores->item[0].label > 2)
+				abort();
+		}
+	video_results_release(&results);
+	return status;
+}
+
+const struct fuzz_parser fuzz_data[] = {{"depth-list", parse_list}, {"video-result", parse_results}, {0}};
