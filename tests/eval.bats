@@ -218,7 +218,7 @@ small_set() {
 	run_tool 64 eval_program --task colour --layout plain --truth set --prediction out
 	one_error '--task colour'
 	run_tool 64 eval_program --layout plain RUN
-	one_error 'need --task depth'
+	one_error 'need --task'
 }
 
 @test "a full disk under stdout is an error" {

@@ -1,7 +1,8 @@
 # The examples of the man pages run: lines "$ command" of the EXAMPLES section, "> " going on with the line before.
 #
-# They find a directory with DIR (a small depth dataset), RUN (a run on it, trained to step 8 of 12) and a sbatch that
-# runs its script at once. Every command must succeed.
+# They find a directory with DIR (a small depth dataset), RUN (a run on it, trained to step 8 of 12), CLASSIFIER (a trained
+# run of the other task), a clip, results of clips with their annotation, and a sbatch that runs its script at once. Every
+# command must succeed.
 
 load helper
 
@@ -12,6 +13,12 @@ setup_file() {
 	tiny_run RUN train.steps=8
 	train-step-loop RUN
 	mkconfig RUN train.steps=12
+	tiny_classify CLASSIFIER
+	train-step-loop CLASSIFIER
+	predict CLASSIFIER
+	cp CLASSIFIER/predictions/clips-val/results.json .
+	cp CLIPS/annotation.json .
+	cp -R CLIPS/growing/clip-00006 clip.mp4 # frames do as well
 	cat >"$BATS_FILE_TMPDIR/commands/sbatch" <<-'END'
 		#!/bin/bash
 		# The options that come before the script are for the scheduler.

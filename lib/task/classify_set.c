@@ -186,6 +186,8 @@ int classify_set_open_path(struct classify_set *set, const struct run *run, cons
 	int status;
 
 	*set = (struct classify_set){.name = path};
+	if (!file_exists(path))
+		return error_set(STATUS_NO_INPUT, "%s: no such video", path);
 	common_options(run->config, &options);
 	if (file_is_directory(path))
 		options.layout = "frames";

@@ -280,7 +280,7 @@ int loop_step(struct loop *loop)
 		status = program_update(program, &scalars);
 	step.seconds = clock_seconds() - start;
 	count_step(loop, &step);
-	if (!status)
+	if (!status && loop_is_first(loop))
 		status = log_step(loop, &step);
 	if (!status)
 		status = loop_count_epoch(loop, step.total.loss, step.total.sum, step.samples, step.rate);
