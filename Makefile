@@ -1,7 +1,7 @@
 # Nightshift. `make` builds, `make demo` shows, `make check` tests. Wildcards throughout: a new file needs no line here.
 #
 #   make [all]       the programs, in bin/                make check       all tests (README: "Testing")
-#   make demo        trains a small depth model           make check-long  random kills, long fuzzing, valgrind
+#   make demo        trains small models (TASK=depth|classify|all)   make check-long  random kills, long fuzzing, valgrind
 #   make install     PREFIX= DESTDIR= PROGRAM_PREFIX=     make bench       our figures beside a peer's
 #   make bench-ops   single operations beside a peer
 #   make uninstall   the same variables                   make fuzz        libFuzzer (clang); FUZZ_SECONDS=60
@@ -25,6 +25,7 @@ BINDIR = $(if $(filter build,$(BUILD)),bin,$(BUILD)/bin)
 PREFIX = /usr/local
 PROGRAM_PREFIX =
 FUZZ_SECONDS = 60
+TASK = depth
 
 CPPFLAGS_AUTO = -Ilib -Itests -D_GNU_SOURCE -DNIGHTSHIFT_VERSION='"$(VERSION)"'
 CFLAGS_AUTO = -std=c11 -O2 -g -fno-math-errno -fno-trapping-math -ffp-contract=off -fopenmp-simd -pthread \
@@ -111,7 +112,7 @@ SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAG
 demo:
 	@tests/install-packages build
 	@$(SUBMAKE) all
-	@slurm/demo.sh
+	@slurm/demo.sh $(TASK)
 check:
 	@tests/install-packages build
 	@tests/install-packages test || echo "going on: tests that need them are skipped" >&2

@@ -18,8 +18,9 @@
 # followed by the next), NIGHTSHIFT_CODE (the directory of the code, see code_directory) and
 # NIGHTSHIFT_EVALUATE=no (the run is evaluated by another job).
 
-# The script that sources this sets home (where slurm/ and bin/ are) and notice (the N of its --signal=USR2@N).
-: "${home:?}" "${notice:=300}"
+# The script that sources this sets home (where slurm/ and bin/ are), notice (the N of its --signal=USR2@N) and task (what a run is
+# that no preset makes anything else).
+: "${home:?}" "${notice:=300}" "${task:=depth}"
 
 short_life=900       # seconds: a life that was cut earlier, by notice or with its node, is nobody's fault
 rank_wait=20         # seconds between the end of a step's first task and that of its last
@@ -211,7 +212,7 @@ code_directory() {
 life_prepare() {
 	status=0
 	if [ ! -e "$run/config.cfg" ] || { [ "$restart" -eq 0 ] && [ ${#words[@]} -gt 0 ]; }; then
-		"$(tool mkconfig)" "$run" ${words[@]+"${words[@]}"} || status=$?
+		"$(tool mkconfig)" "$run" task="$task" ${words[@]+"${words[@]}"} || status=$?
 		judge mkconfig "$run/config.cfg" || return 0
 	fi
 	status=0

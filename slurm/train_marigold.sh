@@ -24,6 +24,7 @@ if [ ! -r "$home/slurm/lib.sh" ]; then
 	echo "train_marigold.sh: $home/slurm/lib.sh is missing: submit from the Nightshift directory, or set NIGHTSHIFT_HOME" >&2
 	exit 66
 fi
+task=depth
 # shellcheck source=slurm/lib.sh
 . "$home/slurm/lib.sh"
 
