@@ -186,6 +186,51 @@ double graph_flops(const struct graph *graph)
 	return sum;
 }
 
+/* Of the places of a window along one axis, those that lie in the input and not in its padding, over all windows. */
+static double places_inside(const struct convolution *c, int axis, int64_t in, int64_t out)
+{
+	double inside = 0;
+
+	for (int64_t o = 0; o < out; o++) {
+		for (int k = 0; k < c->kernel[axis]; k++) {
+			int64_t i = o * c->stride[axis] + k - c->pad_before[axis];
+
+			inside += i >= 0 && i < in;
+		}
+	}
+	return inside;
+}
+
+/* The part of a convolution's products that meets its input: axes are independent of each other. */
+static double part_inside(const struct graph *graph, const struct node *node)
+{
+	const bool data = node->operation == OP_CONVOLUTION_DATA;
+	const struct tensor *x = &graph->tensors[data ? node->out[0] : node->in[0]];
+	const struct tensor *y = &graph->tensors[node->operation == OP_CONVOLUTION ? node->out[0]
+						 : data                            ? node->in[0]
+										   : node->in[1]];
+	double part = 1;
+
+	for (int axis = 0; axis < x->dims - 2; axis++)
+		part *= places_inside(&node->convolution, axis, x->dim[axis + 1], y->dim[axis + 1]) /
+			((double)y->dim[axis + 1] * node->convolution.kernel[axis]);
+	return part;
+}
+
+double graph_padding_flops(const struct graph *graph)
+{
+	double sum = 0;
+
+	for (size_t n = 0; n < graph->node_count; n++) {
+		const struct node *node = &graph->nodes[n];
+
+		if (node->operation == OP_CONVOLUTION || node->operation == OP_CONVOLUTION_DATA ||
+			node->operation == OP_CONVOLUTION_WEIGHT)
+			sum += node_flops(graph, node) * (1 - part_inside(graph, node));
+	}
+	return sum;
+}
+
 double graph_traffic(const struct graph *graph)
 {
 	double sum = 0;

@@ -279,6 +279,7 @@ int program_measure(struct program *program, struct program_bytes *bytes); /* wo
 /* What a parameter that is trained has beside its value and gradient: moments and average. After program_update_rule(). */
 int program_state_slots(const struct program *program);
 double graph_flops(const struct graph *graph);  /* of one run: multiply and add count one each */
+double graph_padding_flops(const struct graph *graph); /* of these, those of convolutions that only meet padding */
 double graph_traffic(const struct graph *graph); /* bytes read and written by one run */
 /* One line a node: operation, name, tensors in and out (kind, number:shape=bytes@offset in the arena), flops, bytes moved,
  * workspace; lines that start with # around them. */
