@@ -88,6 +88,10 @@ examples() {
 	examples predict.1
 }
 
+@test "report.1" {
+	examples report.1
+}
+
 @test "snapshot-code.1" {
 	examples snapshot-code.1
 }

@@ -120,6 +120,38 @@ int file_read_regular(const char *path, size_t limit, char **data, size_t *bytes
 	return read_path(path, true, limit, data, bytes);
 }
 
+int file_read_tail(const char *path, size_t limit, char **data, size_t *bytes)
+{
+	struct text content = {0};
+	struct stat information;
+	int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), status;
+	if (descriptor < 0)
+		return error_errno(0, "%s", path);
+	status = check_regular(descriptor, path);
+	if (!status && (fstat(descriptor, &information) ||
+			       (information.st_size > (off_t)limit &&
+				       lseek(descriptor, information.st_size - (off_t)limit, SEEK_SET) < 0)))
+		status = error_errno(0, "%s", path);
+	/* It may grow while it is read. */
+	if (!status)
+		status = read_descriptor(descriptor, path, limit + (1 << 20), &content);
+	close(descriptor);
+	if (status) {
+		text_release(&content);
+		return status;
+	}
+	content.data[content.length] = 0;
+	const char *newline =
+		information.st_size > (off_t)limit ? memchr(content.data, '\n', content.length) : NULL;
+	if (newline) {
+		content.length -= (size_t)(newline + 1 - content.data);
+		memmove(content.data, newline + 1, content.length + 1);
+	}
+	*data = content.data;
+	*bytes = content.length;
+	return STATUS_OK;
+}
+
 bool file_exists(const char *path)
 {
 	struct stat information;

@@ -20,6 +20,8 @@
 int file_read(const char *path, size_t limit, char **data, size_t *bytes);
 /* The same for files among data: what is no regular file (a device may never end) is STATUS_NO_INPUT at once. */
 int file_read_regular(const char *path, size_t limit, char **data, size_t *bytes);
+/* The last bytes of a regular file, at most `limit`, from the first whole line on; *data as above. */
+int file_read_tail(const char *path, size_t limit, char **data, size_t *bytes);
 /* False only where there surely is nothing. A link to nothing, and what cannot be looked at (permission, an error of the storage),
  * is taken for something: reading it then says what is wrong, where taking it for nothing would start over or overwrite. */
 bool file_exists(const char *path);

@@ -85,7 +85,7 @@ bool config_row_is_identity(const struct config_key *row, int list)
 	return row->identity && list != SYNTAX_TEST;
 }
 
-static bool is_default(const struct config_key *row, const char *task, const struct config_value *value)
+bool config_row_is_default(const struct config_key *row, const char *task, const struct config_value *value)
 {
 	const char *word = config_row_default(row, task);
 	struct literal literal = {0};
@@ -102,7 +102,7 @@ static bool is_default(const struct config_key *row, const char *task, const str
 static void add_identity(const struct config_key *row, int list, const char *task, const char *prefix,
 	const struct config_value *value, struct text *out)
 {
-	if (!config_row_is_identity(row, list) || is_default(row, task, value))
+	if (!config_row_is_identity(row, list) || config_row_is_default(row, task, value))
 		return;
 	text_format(out, "%s%s = ", prefix, row->key);
 	if (row->type == CONFIG_PATH)

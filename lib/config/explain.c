@@ -9,10 +9,15 @@
 
 /* ===== where values came from ===== */
 
-static void explain_row(
-	const char *key, const struct config_key *row, const struct config_slot *slot, struct text *out)
+typedef void (*row_writer)(const struct config *config, const char *key, const struct config_key *row,
+	int list, const struct config_slot *slot, struct text *out);
+
+static void explain_row(const struct config *config, const char *key, const struct config_key *row, int list,
+	const struct config_slot *slot, struct text *out)
 {
 	struct text value = {0};
+	(void)config;
+	(void)list;
 	value_word(row->type, &slot->value, &value);
 	text_format(out, "%s\t", key);
 	text_field(out, value.data ? value.data : "");
@@ -23,31 +28,56 @@ static void explain_row(
 	text_release(&value);
 }
 
-static void explain_group(int list, const struct config_group *group, const char *task, struct text *out)
+static void survey_row(const struct config *config, const char *key, const struct config_key *row, int list,
+	const struct config_slot *slot, struct text *out)
+{
+	const char *task = config_task(config);
+	explain_row(config, key, row, list, slot, out);
+	if (out->length)
+		out->length--; /* its newline */
+	text_format(out, "\t%s\t", config_row_is_default(row, task, &slot->value) ? "no" : "yes");
+	text_field(out, config_row_default(row, task));
+	text_format(out, "\t%s\n", config_row_is_identity(row, list) ? "identity" : "operational");
+}
+
+static void write_group(const struct config *config, int list, const struct config_group *group,
+	row_writer write, struct text *out)
 {
 	struct text key = {0};
 	for (int row = 0; config_group_keys[row].key; row++) {
-		if (!config_row_applies(&config_group_keys[row], task))
+		if (!config_row_applies(&config_group_keys[row], config_task(config)))
 			continue;
 		text_clear(&key);
 		text_format(
 			&key, "%s.%s.%s", syntax_list_names[list], group->name, config_group_keys[row].key);
-		explain_row(key.data ? key.data : "", &config_group_keys[row], &group->slots[row], out);
+		write(config, key.data ? key.data : "", &config_group_keys[row], list, &group->slots[row],
+			out);
 	}
 	out->failed = out->failed || key.failed;
 	text_release(&key);
 }
 
-void config_explain(const struct config *config, struct text *out)
+static void write_rows(const struct config *config, row_writer write, struct text *out)
 {
-	const char *task = config_task(config);
-	text_add(out, "#key\tvalue\tsource\n");
 	for (int row = 0; config_keys[row].key; row++)
-		if (config_row_applies(&config_keys[row], task))
-			explain_row(config_keys[row].key, &config_keys[row], &config->slots[row], out);
+		if (config_row_applies(&config_keys[row], config_task(config)))
+			write(config, config_keys[row].key, &config_keys[row], SYNTAX_NO_LIST,
+				&config->slots[row], out);
 	for (int list = 0; list < SYNTAX_LISTS; list++)
 		for (size_t i = 0; i < config->lists[list].count; i++)
-			explain_group(list, &config->lists[list].group[i], task, out);
+			write_group(config, list, &config->lists[list].group[i], write, out);
+}
+
+void config_explain(const struct config *config, struct text *out)
+{
+	text_add(out, "#key\tvalue\tsource\n");
+	write_rows(config, explain_row, out);
+}
+
+void config_survey(const struct config *config, struct text *out)
+{
+	text_add(out, "#key\tvalue\tsource\tset\tdefault\tkind\n");
+	write_rows(config, survey_row, out);
 }
 
 /* "classify=0.1", or "-". */

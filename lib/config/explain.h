@@ -10,6 +10,9 @@
 
 /* Appends "#key value source" and a row for each key. */
 void config_explain(const struct config *config, struct text *out);
+/* Appends "#key value source set default kind" and a row for each key: `set` is yes where the value is not the task's default,
+ * kind is identity or operational. */
+void config_survey(const struct config *config, struct text *out);
 /* Appends "#key type default unit kind range help task task_default" and a row for each key of the option tables. */
 void config_key_table(struct text *out);
 

@@ -45,5 +45,7 @@ void config_list_clear(struct config_list *list);
 int config_id_compute(struct config *config);
 /* Whether a difference of this key changes numbers; list SYNTAX_NO_LIST for keys outside of groups. */
 bool config_row_is_identity(const struct config_key *row, int list);
+/* Whether it is the default of the task; one that is composed of other values never is. */
+bool config_row_is_default(const struct config_key *row, const char *task, const struct config_value *value);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Claims: the files shifts/1, shifts/2, ... Each is the word of one process that it owned the run from then on; the highest
- * one is the present owner. Used by shift.c alone.
+ * one is the present owner. Made by shift.c alone.
  */
 #ifndef NIGHTSHIFT_RUN_CLAIM_H
 #define NIGHTSHIFT_RUN_CLAIM_H
