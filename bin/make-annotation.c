@@ -33,8 +33,7 @@ static int check_form(const char *form)
 			return STATUS_OK;
 	if (!strcmp(form, "check"))
 		return STATUS_OK;
-	return error_set(STATUS_USAGE,
-		"%s: must be kinetics, ucf101, hmdb51, mit, folders or check", form);
+	return error_set(STATUS_USAGE, "%s: must be kinetics, ucf101, hmdb51, mit, folders or check", form);
 }
 
 static int check_arguments(struct work *work, const char **operands, int count)
