@@ -7,6 +7,7 @@
 #   make uninstall   the same variables                   make fuzz        libFuzzer (clang); FUZZ_SECONDS=60
 #
 #   MPI=0|1          the plugin for several processes (default: where mpicc is)   MPICC=mpicc
+#   FILM=0|1         the plugin for video files (default: where FFmpeg's libraries are)
 #   CUDA=0|1         the CUDA plugin (default: where its parts are found)       CUDA_HOME=/usr/local/cuda
 #   SAN=address      or undefined, or address,undefined: a sanitized build in a directory of its own
 #   V=1              the commands in full; else one word and the target
@@ -46,7 +47,7 @@ CUDA_SOURCES = $(wildcard cuda/*.cu)
 
 run = @$(if $(V),,echo "$1 $@" &&) $(if $(V),set -x &&)
 
-all: $(PROGRAMS) mpi $(if $(CUDA_SOURCES),cuda)
+all: $(PROGRAMS) mpi film $(if $(CUDA_SOURCES),cuda)
 tests: $(TESTS) $(SHIMS)
 
 $(BUILD)/libnightshift.a: $(LIB_OBJECTS)
@@ -84,6 +85,22 @@ endif
 $(BUILD)/nightshift-mpi.so: $(wildcard lib/comm/mpi/*.c) lib/comm/transport.h Makefile
 	@mkdir -p $(@D)
 	$(call run,link) OMPI_CC=$(CC) MPICH_CC=$(CC) $(MPICC) -std=c11 -O2 -g -Wall -Wextra -Werror -Ilib -fPIC -shared $(wildcard lib/comm/mpi/*.c) -o $@
+
+# The film plugin: FFmpeg's libraries, loaded with the first video file.
+FILM_LIBRARIES = -lavformat -lavcodec -lswscale -lavutil -lm
+FILM := $(shell echo '\#include <libavformat/avformat.h>' | $(CC) $(CPPFLAGS) -E -x c - >/dev/null 2>&1 && echo 1)
+ifeq ($(FILM),0)
+film:
+else ifeq ($(FILM),)
+film:
+	@echo "FILM: FFmpeg's development packages not found; building without video files" >&2
+else
+film: $(BUILD)/nightshift-film.so
+endif
+$(BUILD)/nightshift-film.so: $(wildcard lib/file/film/*.c) lib/file/film_library.h lib/base/error.h Makefile
+	@mkdir -p $(@D)
+	$(call run,link) $(CC) $(CPPFLAGS_AUTO) $(CPPFLAGS) $(CFLAGS_AUTO) $(CFLAGS) -fPIC -shared $(wildcard lib/file/film/*.c) -o $@ \
+		$(LDFLAGS_AUTO) $(LDFLAGS) $(FILM_LIBRARIES)
 
 # The CUDA plugin. Each part is looked for by PATH and in CUDA_HOME; what is missing is said in one line.
 ifneq ($(CUDA_SOURCES),)
@@ -151,7 +168,7 @@ install: all
 	if [ -d slurm ]; then cp -R slurm "$(DESTDIR)$(SHARE)/" && rm -f "$(DESTDIR)$(SHARE)/slurm/demo.sh" && \
 		sed -i 's|^: "$${NIGHTSHIFT_HOME:=}".*|: "$${NIGHTSHIFT_HOME:=$(SHARE)}"|' \
 			$$(find "$(DESTDIR)$(SHARE)/slurm" -type f ! -name '*.cfg'); fi
-	for plugin in mpi cuda; do if [ -f "$(BUILD)/nightshift-$$plugin.so" ]; then \
+	for plugin in mpi film cuda; do if [ -f "$(BUILD)/nightshift-$$plugin.so" ]; then \
 		install "$(BUILD)/nightshift-$$plugin.so" "$(DESTDIR)$(SHARE)/"; fi || exit; done
 uninstall:
 	rm -f $(NAMES:%="$(DESTDIR)$(PREFIX)/bin/$(PROGRAM_PREFIX)%")
@@ -160,6 +177,6 @@ uninstall:
 	rm -rf "$(DESTDIR)$(SHARE)"
 clean:
 	rm -rf build build-* $(NAMES:%=bin/%)
-.PHONY: all tests mpi cuda demo check check-long bench bench-ops fuzz install uninstall clean
+.PHONY: all tests mpi film cuda demo check check-long bench bench-ops fuzz install uninstall clean
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -64,6 +64,10 @@ examples() {
 	examples eval.1
 }
 
+@test "make-annotation.1" {
+	examples make-annotation.1
+}
+
 @test "make-scenes.1" {
 	examples make-scenes.1
 }

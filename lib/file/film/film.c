@@ -10,6 +10,7 @@
 #include <libavformat/avformat.h>
 #include <libavutil/display.h>
 #include <libavutil/imgutils.h>
+#include <libavutil/mem.h>
 #include <libavutil/opt.h>
 #include <libswscale/swscale.h>
 
@@ -23,11 +24,16 @@
 #include "base/error.h"
 #include "file/film_library.h"
 
-enum { BUFFER_BYTES = 1 << 16, PIXELS_LIMIT = 1 << 28, REPEATS_LIMIT = 3600 * 30 * 30 };
+enum {
+	ROW_ALIGNMENT = 64,
+	BUFFER_BYTES = 1 << 16,
+	PIXELS_LIMIT = 1 << 28,
+	MEMORY_LIMIT = (1 << 28) - 1,
+	REPEATS_LIMIT = 3600 * 30 * 30
+};
 
-/* Containers that hold a video themselves; the others open files and addresses of their own. */
-static const char containers[] =
-	"mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,flv,ogg,asf,h264,hevc,m4v,mpegvideo,ivf,nut";
+/* Containers for which the rule of pace() was seen to hold; some of the others open files and addresses of their own. */
+static const char containers[] = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi";
 
 /* How frames become a constant rate. */
 struct pace {
@@ -47,15 +53,15 @@ struct film_handle {
 	AVPacket *packet;
 	AVFrame *decoded, *last, *next; /* last and next: what the present step writes */
 	struct SwsContext *scaler;
-	AVRational rate; /* of what goes out */
-	double turn;     /* degrees clockwise that a frame is turned by for display */
+	AVRational rate;                     /* of what goes out */
+	double turn;                         /* degrees clockwise that a frame is turned by for display */
 	bool mirrored_down, mirrored_across; /* for turns of 0 and 180 */
 	struct pace pace;
 	int64_t before, from_last, from_next; /* written before the step; in it, of either frame */
 	bool drained, ended;                  /* all packets are sent; all frames are out */
 	int64_t present;                      /* number of the present frame */
-	uint8_t *upright;                     /* scratch for turned frames, owned */
-	size_t upright_bytes;
+	uint8_t *colours;                     /* the present frame as it is stored, owned */
+	size_t colours_bytes;
 };
 
 static int fail(char *message, int status, const char *what, int code)
@@ -102,11 +108,105 @@ static int64_t seek_bytes(void *opaque, int64_t offset, int whence)
 }
 
 /* Nothing but the file itself is opened. */
-static int refuse_open(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options)
+static int refuse_open(
+	AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options)
 {
 	(void)format, (void)url, (void)flags, (void)options;
 	*io = NULL;
 	return AVERROR(EPERM);
+}
+
+/* ---- files that end early ---- */
+
+/* The library plays what there is of a file and says nothing; the containers know how long they are. */
+
+static bool read_at(const struct film_file *file, uint64_t at, uint8_t *data, size_t bytes)
+{
+	return at <= file->bytes && bytes <= file->bytes - at &&
+	       pread(file->descriptor, data, bytes, (off_t)(file->offset + at)) == (ssize_t)bytes;
+}
+
+static uint64_t big_endian(const uint8_t *data, int bytes)
+{
+	uint64_t value = 0;
+
+	for (int i = 0; i < bytes; i++)
+		value = value << 8 | data[i];
+	return value;
+}
+
+/* MP4 and QuickTime: boxes one behind the other. */
+static bool boxes_end_early(const struct film_file *file)
+{
+	uint8_t head[16];
+
+	for (uint64_t at = 0; read_at(file, at, head, 8);) {
+		uint64_t size = big_endian(head, 4);
+
+		if (size == 1)
+			size = read_at(file, at, head, 16) ? big_endian(head + 8, 8) : UINT64_MAX;
+		if (size == 0)
+			return false; /* up to the end of the file */
+		if (size < 8 || size > file->bytes - at)
+			return size >= 8;
+		at += size;
+	}
+	return false;
+}
+
+/* Matroska: a head, then one segment with everything. Numbers begin with as many zeros as bytes follow the first; all ones: unknown. */
+static bool segment_ends_early(const struct film_file *file)
+{
+	uint64_t at = 0;
+
+	for (int element = 0; element < 2; element++) {
+		uint8_t head[12];
+		int bytes = 1;
+		uint64_t size, mask;
+
+		if (!read_at(file, at, head, sizeof head))
+			return false;
+		for (; bytes <= 8 && !(head[4] >> (8 - bytes) & 1); bytes++)
+			;
+		if (bytes > 8)
+			return false;
+		mask = ((uint64_t)1 << 7 * bytes) - 1;
+		size = big_endian(head + 4, bytes) & mask;
+		at += 4 + (uint64_t)bytes;
+		if (size == mask)
+			return false;
+		if (size > file->bytes - at)
+			return true;
+		at += size;
+	}
+	return false;
+}
+
+/* AVI: its length stands in front; 0 where its writer never came back to it. */
+static bool riff_ends_early(const struct film_file *file)
+{
+	uint8_t head[8];
+
+	return read_at(file, 0, head, 8) &&
+	       (uint64_t)(head[4] | head[5] << 8 | head[6] << 16) + ((uint64_t)head[7] << 24) >
+		       file->bytes - 8;
+}
+
+static bool ends_early(const struct film_file *file)
+{
+	static const char boxes[][5] = {"ftyp", "moov", "mdat", "free", "skip", "wide"};
+	uint8_t head[8] = {0};
+
+	if (!read_at(file, 0, head, 8))
+		return true;
+	if (!memcmp(head, "RIFF", 4))
+		return riff_ends_early(file);
+	if (!memcmp(head, "\x1a\x45\xdf\xa3", 4))
+		return segment_ends_early(file);
+	for (size_t i = 0; i < sizeof boxes / sizeof *boxes; i++)
+		if (!memcmp(head + 4, boxes[i], 4))
+			return boxes_end_early(file);
+	return false;
 }
 
 /* ---- opening ---- */
@@ -137,8 +237,8 @@ static AVStream *choose_stream(AVFormatContext *format)
 
 static void read_turn(struct film_handle *film)
 {
-	const int32_t *matrix = (const int32_t *)av_stream_get_side_data(
-		film->stream, AV_PKT_DATA_DISPLAYMATRIX, NULL);
+	const int32_t *matrix =
+		(const int32_t *)av_stream_get_side_data(film->stream, AV_PKT_DATA_DISPLAYMATRIX, NULL);
 	double turn = matrix ? -round(av_display_rotation_get(matrix)) : 0;
 
 	turn -= 360 * floor(turn / 360 + 0.9 / 360);
@@ -152,7 +252,8 @@ static int open_container(struct film_handle *film, char *message)
 	uint8_t *buffer = av_malloc(BUFFER_BYTES);
 	int code;
 
-	film->io = buffer ? avio_alloc_context(buffer, BUFFER_BYTES, 0, film, read_bytes, NULL, seek_bytes) : NULL;
+	film->io = buffer ? avio_alloc_context(buffer, BUFFER_BYTES, 0, film, read_bytes, NULL, seek_bytes)
+			  : NULL;
 	if (!film->io) {
 		av_free(buffer);
 		return fail(message, STATUS_FAILURE, "out of memory", 0);
@@ -247,8 +348,12 @@ static int film_open(const struct film_file *file, struct film_handle **result, 
 	if (!film)
 		return fail(message, STATUS_FAILURE, "out of memory", 0);
 	av_log_set_level(AV_LOG_QUIET);
+	av_max_alloc(MEMORY_LIMIT); /* a piece; no number in a file is trusted with more */
 	film->file = *file;
-	status = open_all(film, message);
+	if (ends_early(file))
+		status = fail(message, STATUS_DATA, "the file ends early; copy or download it again", 0);
+	else
+		status = open_all(film, message);
 	if (!status)
 		return 0;
 	close_all(film);
@@ -263,7 +368,7 @@ static void film_close(struct film_handle *film)
 		return;
 	close_all(film);
 	sws_freeContext(film->scaler);
-	free(film->upright);
+	av_freep(&film->colours);
 	free(film);
 }
 
@@ -280,9 +385,10 @@ static int64_t middle(const int64_t v[3])
 static double time_in_frames(const struct film_handle *film, const AVFrame *frame)
 {
 	AVRational unit = av_inv_q(film->rate);
-	int64_t start = film->format->start_time == AV_NOPTS_VALUE
-				? 0
-				: av_rescale_q(film->format->start_time, AV_TIME_BASE_Q, film->stream->time_base);
+	int64_t start =
+		film->format->start_time == AV_NOPTS_VALUE
+			? 0
+			: av_rescale_q(film->format->start_time, AV_TIME_BASE_Q, film->stream->time_base);
 	int bits = 29 - av_log2((unsigned)unit.den);
 	double time;
 
@@ -372,7 +478,8 @@ static int decode(struct film_handle *film, char *message)
 			continue;
 		code = film->drained ? 0 : send_packet(film);
 		if (code < 0)
-			return fail(message, code == AVERROR(EIO) ? STATUS_IO : STATUS_DATA, "reading the video", code);
+			return fail(message, code == AVERROR(EIO) ? STATUS_IO : STATUS_DATA,
+				"reading the video", code);
 	}
 }
 
@@ -393,7 +500,8 @@ static int step(struct film_handle *film, char *message)
 	av_frame_move_ref(film->next, film->decoded);
 	film->next->pts = film->next->best_effort_timestamp;
 	if (film->next->pts == AV_NOPTS_VALUE) /* no time at all: right behind the one before */
-		film->next->pts = av_rescale_q(film->pace.position, av_inv_q(film->rate), film->stream->time_base);
+		film->next->pts =
+			av_rescale_q(film->pace.position, av_inv_q(film->rate), film->stream->time_base);
 	pace(film, film->next);
 	return 0;
 }
@@ -462,12 +570,13 @@ static int set_scaler(struct film_handle *film, const AVFrame *frame)
 
 	if (code < 0)
 		return code;
-	if (sws_getColorspaceDetails(
-		    film->scaler, &table, &full, &out_table, &out_full, &brightness, &contrast, &saturation) < 0)
+	if (sws_getColorspaceDetails(film->scaler, &table, &full, &out_table, &out_full, &brightness,
+		    &contrast, &saturation) < 0)
 		return 0;
-	const int *matrix = sws_getCoefficients(
-		frame->colorspace < 1 || frame->colorspace > 10 || frame->colorspace == 8 ? AVCOL_SPC_BT470BG
-											  : frame->colorspace);
+	const int *matrix =
+		sws_getCoefficients(frame->colorspace < 1 || frame->colorspace > 10 || frame->colorspace == 8
+					    ? AVCOL_SPC_BT470BG
+					    : frame->colorspace);
 
 	if (frame->color_range != AVCOL_RANGE_UNSPECIFIED)
 		full = frame->color_range == AVCOL_RANGE_JPEG;
@@ -476,10 +585,33 @@ static int set_scaler(struct film_handle *film, const AVFrame *frame)
 	return 0;
 }
 
-static const uint8_t *source_pixel(
-	const struct film_handle *film, const uint8_t *rgb, int h, int w, int y, int x)
+/* Colours go to a place of their own first: the library writes behind the end of rows. */
+static int convert(struct film_handle *film, const AVFrame *frame, int *stride)
 {
-	int from_y = y, from_x = x; /* in the frame as it is stored, h x w */
+	int code;
+
+	*stride = FFALIGN(3 * frame->width, ROW_ALIGNMENT) + ROW_ALIGNMENT;
+	if ((size_t)*stride * (size_t)frame->height > film->colours_bytes) {
+		av_freep(&film->colours);
+		film->colours_bytes = (size_t)*stride * (size_t)frame->height;
+		film->colours = av_malloc(film->colours_bytes);
+		if (!film->colours) {
+			film->colours_bytes = 0;
+			return AVERROR(ENOMEM);
+		}
+	}
+	code = set_scaler(film, frame);
+	if (code >= 0)
+		code = sws_scale(film->scaler, (const uint8_t *const *)frame->data, frame->linesize, 0,
+			frame->height, (uint8_t *[4]){film->colours}, (int[4]){*stride});
+	return code;
+}
+
+/* Where pixel (y, x) of the turned frame is in the stored one. */
+static size_t source_pixel(const struct film_handle *film, const AVFrame *frame, int stride, int y, int x)
+{
+	int h = frame->height, w = frame->width;
+	int from_y = film->mirrored_down ? h - 1 - y : y, from_x = film->mirrored_across ? w - 1 - x : x;
 
 	if (fabs(film->turn - 90) < 1) {
 		from_y = h - 1 - x;
@@ -487,11 +619,8 @@ static const uint8_t *source_pixel(
 	} else if (fabs(film->turn - 270) < 1) {
 		from_y = x;
 		from_x = w - 1 - y;
-	} else {
-		from_y = film->mirrored_down ? h - 1 - y : y;
-		from_x = film->mirrored_across ? w - 1 - x : x;
 	}
-	return rgb + 3 * ((size_t)from_y * (size_t)w + (size_t)from_x);
+	return (size_t)from_y * (size_t)stride + 3 * (size_t)from_x;
 }
 
 static bool is_upright(const struct film_handle *film)
@@ -499,39 +628,23 @@ static bool is_upright(const struct film_handle *film)
 	return !lies_down(film) && !film->mirrored_down && !film->mirrored_across;
 }
 
-static int convert(struct film_handle *film, const AVFrame *frame, uint8_t *rgb)
-{
-	uint8_t *planes[4] = {rgb};
-	int strides[4] = {3 * frame->width}, code = set_scaler(film, frame);
-
-	if (code >= 0)
-		code = sws_scale(film->scaler, (const uint8_t *const *)frame->data, frame->linesize, 0,
-			frame->height, planes, strides);
-	return code;
-}
-
 static int film_pixels(struct film_handle *film, uint8_t *rgb, char message[FILM_MESSAGE])
 {
 	const AVFrame *frame = present_frame(film);
-	size_t bytes = (size_t)frame->width * (size_t)frame->height * 3;
-	int height, width, code;
+	int height, width, stride, code = convert(film, frame, &stride);
 
-	if (is_upright(film)) {
-		code = convert(film, frame, rgb);
-		return code < 0 ? fail(message, STATUS_DATA, "the video's colours", code) : 0;
-	}
-	if (bytes > film->upright_bytes) {
-		free(film->upright);
-		film->upright = malloc(bytes);
-		film->upright_bytes = film->upright ? bytes : 0;
-	}
-	code = film->upright ? convert(film, frame, film->upright) : AVERROR(ENOMEM);
 	if (code < 0)
 		return fail(message, STATUS_DATA, "the video's colours", code);
 	film_size(film, &height, &width);
-	for (int y = 0; y < height; y++)
+	for (int y = 0; y < height; y++) {
+		if (is_upright(film)) {
+			memcpy(rgb, film->colours + (size_t)y * (size_t)stride, 3 * (size_t)width);
+			rgb += 3 * (size_t)width;
+			continue;
+		}
 		for (int x = 0; x < width; x++, rgb += 3)
-			memcpy(rgb, source_pixel(film, film->upright, frame->height, frame->width, y, x), 3);
+			memcpy(rgb, film->colours + source_pixel(film, frame, stride, y, x), 3);
+	}
 	return 0;
 }
 
