@@ -235,8 +235,7 @@ static int load_weights(struct work *work)
 static int open_training(struct work *work)
 {
 	const struct config *config = work->run.config;
-	int status = exchange_check(
-		work->comm, config_integer(config, "batch.size") / config_integer(config, "batch.micro"));
+	int status = exchange_check(work->comm, recipe_micros(config), recipe_norm(config) != NORM_MICRO);
 
 	if (!status)
 		status = platform_open(&work->run, work->settings.same_bits, work->comm, &work->platform);

@@ -317,6 +317,205 @@ static void test_gradients(void)
 	printf("# %d of %d buckets in %d steps started early\n", shared.early, shared.buckets, steps);
 }
 
+/* ---- batch norms over ranks ---- */
+
+enum { NORM_ROWS = 24, NORM_CHANNELS = 3, NORM_PARAMETERS = 18 };
+
+/* A linear layer, a batch norm behind it with ReLU and a loss over `rows` rows; the vector of one channel has no layer. */
+struct normed {
+	struct device *device;
+	struct program *program;
+	struct graph *graph;
+	int x, target;
+	bool vector;
+};
+
+static int normed_open(struct normed *normed, int64_t rows, bool vector, enum norm_extent extent, int ranks)
+{
+	const struct device_settings settings = {.threads = 1, .isa = "auto"};
+	const struct optimizer_rule rule = {.kind = OPTIMIZER_SGD};
+	const struct batch_norm norm = {
+		.epsilon = 1e-5, .momentum = 0.1, .activation = vector ? ACTIVATION_NONE : ACTIVATION_RELU};
+	int64_t shape[2] = {rows, vector ? 1 : 2}, wanted[2] = {rows, vector ? 1 : NORM_CHANNELS};
+	int status = cpu_backend.open(&settings, &normed->device);
+	normed->vector = vector;
+	normed->program = status ? NULL : program_new(normed->device);
+	normed->graph = normed->program ? graph_new(normed->program, "train", true) : NULL;
+	if (!normed->graph)
+		return STATUS_FAILURE;
+	normed->x = graph_input(normed->graph, "x", TENSOR_F32, 2, shape);
+	normed->target = graph_input(normed->graph, "target", TENSOR_F32, 2, wanted);
+	int y = vector ? normed->x : graph_linear(normed->graph, normed->x, "first", NORM_CHANNELS, false);
+	y = graph_batch_norm(normed->graph, y, "norm", norm, -1);
+	graph_backward(normed->graph, graph_mse(normed->graph, y, normed->target));
+	program_norm_extent(normed->program, extent, ranks);
+	program_update_rule(normed->program, &rule);
+	status = program_prepare(normed->program);
+	return status ? status : store_initialise(program_store(normed->program), 3);
+}
+
+/* Rows `first` on of what all ranks have together. */
+static int normed_fill(struct normed *normed, int64_t first, int64_t rows)
+{
+	float x[2 * NORM_ROWS], target[NORM_CHANNELS * NORM_ROWS];
+	for (int64_t i = 0; i < rows; i++) {
+		for (int k = 0; k < 2; k++)
+			x[2 * i + k] = normed->vector ? 0 : value_at(k, 0, (size_t)(first + i)) / 1e5f;
+		if (normed->vector)
+			x[i] = (float)(first + i + 1);
+		for (int k = 0; k < NORM_CHANNELS; k++)
+			target[(normed->vector ? 1 : NORM_CHANNELS) * i + (normed->vector ? 0 : k)] =
+				value_at(k, 1, (size_t)(first + i)) / 1e6f;
+	}
+	int status = graph_write(normed->graph, normed->x, x);
+	return status ? status : graph_write(normed->graph, normed->target, target);
+}
+
+/* Two steps; then all parameters, the statistics among them. */
+static int normed_train(
+	struct normed *normed, struct exchange *exchange, int64_t first, int64_t rows, float *out)
+{
+	const struct step_scalars scalars = {.learning_rate = 0.1, .step = 1};
+	int status = 0;
+	for (int step = 0; step < 2 && !status; step++) {
+		if (exchange)
+			exchange_begin(exchange);
+		program_set_scalars(normed->program, &scalars);
+		program_begin(normed->program, 0, 1);
+		status = normed_fill(normed, first, rows);
+		if (!status)
+			status = graph_run(normed->graph);
+		if (!status)
+			status = program_collect(normed->program, 0, 1);
+		if (exchange)
+			status = exchange_settle(exchange, status);
+		if (!status)
+			status = program_update(normed->program, &scalars);
+		if (normed->vector)
+			break;
+	}
+	for (size_t i = 0; i < store_count(program_store(normed->program)) && !status; i++) {
+		status = store_export(program_store(normed->program), i, SLOT_VALUE, out);
+		out += store_parameter(program_store(normed->program), i)->count;
+	}
+	return status;
+}
+
+static void normed_close(struct normed *normed)
+{
+	close_program(normed->device, normed->program);
+}
+
+struct normed_case {
+	enum norm_extent extent;
+	bool vector;
+	int64_t rows; /* of all ranks */
+	float got[4][NORM_PARAMETERS];
+};
+
+static void normed_rank(struct comm *comm, void *context)
+{
+	struct normed_case *c = context;
+	struct normed normed = {0};
+	struct exchange exchange;
+	int64_t rows = c->rows / comm->size;
+	int status = normed_open(&normed, rows, c->vector, c->extent, comm->size);
+	if (!status)
+		status = exchange_init(&exchange, comm, normed.program);
+	if (!status)
+		status = normed_train(&normed, &exchange, comm->rank * rows, rows, c->got[comm->rank]);
+	wrong += status != 0;
+	exchange_release(&exchange);
+	normed_close(&normed);
+}
+
+/* Over all samples of a step: what one process with all of them does. */
+static void test_norms(void)
+{
+	struct normed whole = {0};
+	float expected[NORM_PARAMETERS] = {0};
+	int status = normed_open(&whole, NORM_ROWS, false, NORM_MICRO, 1);
+	if (!status)
+		status = normed_train(&whole, NULL, 0, NORM_ROWS, expected);
+	normed_close(&whole);
+	for (int ranks = 2; ranks <= 4; ranks++) {
+		struct normed_case c = {.extent = NORM_STEP, .rows = NORM_ROWS};
+		bool close = true, same = true;
+		wrong = 0;
+		status = status ? status : thread_ranks_run(ranks, (unsigned)ranks, normed_rank, &c);
+		for (int i = 0; i < NORM_PARAMETERS; i++)
+			close = close && fabsf(c.got[0][i] - expected[i]) <= 2e-6f * (1 + fabsf(expected[i]));
+		for (int r = 1; r < ranks; r++)
+			same = same && !memcmp(c.got[0], c.got[r], sizeof c.got[0]);
+		check_report(!status && !wrong && close && same,
+			"batch norms over 2, 3 and 4 ranks are those of one process",
+			"status %d, %d wrong, close %d, same %d", status, wrong, close, same);
+	}
+}
+
+/* One channel, 1 to 4 on one rank and 5 to 8 on the other; weight, bias, running mean and variance come out. */
+static void test_norm_vectors(void)
+{
+	static const struct {
+		enum norm_extent extent;
+		float mean, variance;
+	} rows[] = {
+		{NORM_STEP, 0.45f, 1.5f}, {NORM_RANK, 0.25f, 1.06666667f}, {NORM_MICRO, 0.45f, 1.06666667f}};
+	static const char *const names[] = {
+		"running statistics over a step", "over rank 0's", "over micro-batches"};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct normed_case c = {.extent = rows[i].extent, .vector = true, .rows = 8};
+		bool right = true;
+		wrong = 0;
+		int status = thread_ranks_run(2, 3, normed_rank, &c);
+		for (int r = 0; r < 2; r++)
+			right = right && fabsf(c.got[r][2] - rows[i].mean) < 1e-7f &&
+				fabsf(c.got[r][3] - rows[i].variance) < 2e-7f;
+		check_report(!status && !wrong && right, names[i], "status %d, %d wrong: %.9g %.9g", status,
+			wrong, (double)c.got[1][2], (double)c.got[1][3]);
+	}
+}
+
+/* A rank that fails before or behind its run does not leave the others waiting. */
+static void normed_fail(struct comm *comm, void *context)
+{
+	const bool *before = context;
+	struct normed normed = {0};
+	struct exchange exchange;
+	int status = normed_open(&normed, 8, false, NORM_STEP, comm->size), others;
+	comm->timeout = 20;
+	if (!status)
+		status = exchange_init(&exchange, comm, normed.program);
+	wrong += status != 0;
+	exchange_begin(&exchange);
+	if (comm->rank == 1 && *before) {
+		status = exchange_settle(&exchange, error_set(STATUS_DATA, "bad"));
+	} else {
+		program_begin(normed.program, 0, 1);
+		status = normed_fill(&normed, 8 * comm->rank, 8);
+		status = status ? status : graph_run(normed.graph);
+		if (!status && comm->rank == 1)
+			status = error_set(STATUS_DATA, "bad");
+		status = exchange_settle(&exchange, status);
+	}
+	wrong += status != (comm->rank == 1 ? STATUS_DATA : STATUS_AGAIN);
+	others = exchange_finish(&exchange);
+	wrong += comm_agree(comm, status ? status : others, NULL, 0, NULL) != STATUS_DATA || comm->lost;
+	exchange_release(&exchange);
+	normed_close(&normed);
+}
+
+static void test_norm_failures(void)
+{
+	for (int before = 0; before < 2; before++) {
+		bool early = before;
+		wrong = 0;
+		int status = thread_ranks_run(3, 5, normed_fail, &early);
+		check_report(!status && !wrong, "a rank that fails takes the others out of their batch norms",
+			"status %d, %d wrong", status, wrong);
+	}
+}
+
 /* ---- weights ---- */
 
 struct save {
@@ -386,6 +585,9 @@ int main(void)
 	run(3, one_is_silent, "a silent rank ends the waiting");
 	run(3, one_is_silent_in_a_sum, "a silent rank is named");
 	test_gradients();
+	test_norms();
+	test_norm_vectors();
+	test_norm_failures();
 	test_saving();
 	return check_summary();
 }

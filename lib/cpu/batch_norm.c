@@ -1,6 +1,6 @@
 /*
  * Batch norm (Ioffe & Szegedy 2015), a residual and ReLU behind it in the same pass. Sums in double by blocks of rows,
- * biased variance; what running statistics get is unbiased.
+ * biased variance; what running statistics get is unbiased. Ranks that share their statistics add up these sums in their order.
  */
 #include <math.h>
 #include <string.h>
@@ -10,14 +10,20 @@
 /* Sizes, and where sums and coefficients are kept. Rows (all but the last dimension) are dealt out in blocks. */
 struct batch_norm_plan {
 	int64_t rows, channels, block, pieces;
+	int64_t ranks;        /* that share the sums, of as many rows each */
 	double *sums;         /* [pieces, 2, channels] */
+	double *own, *total;  /* [2, channels]: of all pieces; of all ranks */
+	double *gathered;     /* [ranks, 2, channels] */
 	float *scale, *shift; /* [channels] */
 	float *slope, *offset;
 };
 
-static struct batch_norm_plan batch_norm_plan(const struct tensor *x)
+static struct batch_norm_plan batch_norm_plan(const struct call *call)
 {
-	struct batch_norm_plan p = {.rows = row_count(x), .channels = last_dim(x)};
+	const struct tensor *x = call->in[0];
+	struct batch_norm_plan p = {.rows = row_count(x), .channels = last_dim(x), .ranks = 1};
+	if (!call->node->norm.frozen && call->ranks > 1)
+		p.ranks = call->ranks;
 	p.block = cpu_sum_rows(p.channels);
 	p.pieces = divide_up(p.rows, p.block);
 	return p;
@@ -26,12 +32,17 @@ static struct batch_norm_plan batch_norm_plan(const struct tensor *x)
 static size_t plan_bytes(const struct batch_norm_plan *p)
 {
 	return aligned_bytes(2 * p->pieces * p->channels, sizeof(double)) +
+	       2 * aligned_bytes(2 * p->channels, sizeof(double)) +
+	       aligned_bytes(2 * p->ranks * p->channels, sizeof(double)) +
 	       4 * aligned_bytes(p->channels, sizeof(float));
 }
 
 static void plan_take(struct batch_norm_plan *p, void *workspace)
 {
 	p->sums = workspace_take(&workspace, 2 * p->pieces * p->channels, sizeof *p->sums);
+	p->own = workspace_take(&workspace, 2 * p->channels, sizeof *p->own);
+	p->total = workspace_take(&workspace, 2 * p->channels, sizeof *p->total);
+	p->gathered = workspace_take(&workspace, 2 * p->ranks * p->channels, sizeof *p->gathered);
 	p->scale = workspace_take(&workspace, p->channels, sizeof *p->scale);
 	p->shift = workspace_take(&workspace, p->channels, sizeof *p->shift);
 	p->slope = workspace_take(&workspace, p->channels, sizeof *p->slope);
@@ -40,7 +51,7 @@ static void plan_take(struct batch_norm_plan *p, void *workspace)
 
 size_t cpu_batch_norm_workspace(const struct cpu_device *device, const struct call *call)
 {
-	const struct batch_norm_plan p = batch_norm_plan(call->in[0]);
+	const struct batch_norm_plan p = batch_norm_plan(call);
 	(void)device;
 	return plan_bytes(&p);
 }
@@ -55,6 +66,28 @@ struct batch_norm_job {
 	const struct call *call;
 	const struct batch_norm_plan *plan;
 };
+
+/* The sums of all pieces, then of all ranks; how many rows those are. */
+static double add_sums(const struct batch_norm_plan *p, const struct call *call)
+{
+	const int64_t numbers = 2 * p->channels;
+	struct program_exchange *exchange = call->exchange;
+	memset(p->own, 0, (size_t)numbers * sizeof *p->own);
+	for (int64_t i = 0; i < p->pieces; i++)
+		for (int64_t c = 0; c < numbers; c++)
+			p->own[c] += p->sums[i * numbers + c];
+	memcpy(p->total, p->own, (size_t)numbers * sizeof *p->total);
+	if (p->ranks == 1 || !exchange || !exchange->gather)
+		return (double)p->rows;
+	exchange->failed = exchange->gather(exchange->state, p->own, (size_t)numbers, p->gathered);
+	if (exchange->failed)
+		return (double)p->rows;
+	memset(p->total, 0, (size_t)numbers * sizeof *p->total);
+	for (int64_t r = 0; r < p->ranks; r++)
+		for (int64_t c = 0; c < numbers; c++)
+			p->total[c] += p->gathered[r * numbers + c];
+	return (double)(p->rows * p->ranks);
+}
 
 /* ---- forward ---- */
 
@@ -75,13 +108,9 @@ static void finish_moments(const struct batch_norm_plan *p, const struct call *c
 {
 	float *mean = call->out_data[1], *rstd = call->out_data[2], *batch_mean = call->out_data[3],
 	      *batch_variance = call->out_data[4];
-	const double count = (double)p->rows;
+	const double count = add_sums(p, call);
 	for (int64_t c = 0; c < p->channels; c++) {
-		double sum = 0, square = 0;
-		for (int64_t i = 0; i < p->pieces; i++) {
-			sum += p->sums[2 * i * p->channels + c];
-			square += p->sums[(2 * i + 1) * p->channels + c];
-		}
+		const double sum = p->total[c], square = p->total[p->channels + c];
 		const double middle = sum / count, spread = square / count - middle * middle;
 		const double variance = spread < 0 ? 0 : spread;
 		mean[c] = (float)middle;
@@ -140,7 +169,7 @@ static void apply_piece(void *context, int64_t i, int thread)
 
 void cpu_batch_norm(const struct cpu_device *device, const struct call *call)
 {
-	struct batch_norm_plan p = batch_norm_plan(call->in[0]);
+	struct batch_norm_plan p = batch_norm_plan(call);
 	struct batch_norm_job job = {device, call, &p};
 	const double work = (double)call->in[0]->elements;
 	plan_take(&p, call->workspace);
@@ -179,25 +208,22 @@ static void sums_piece(void *context, int64_t i, int thread)
 	job->device->kernels->batch_norm_sums(&rows, sum, sum + rows.channels);
 }
 
-/* Parameter gradients, and slope and offset of dx = g scale + x slope + offset: with S1 the sum of g and S2 that of g
+/* Parameter gradients of this rank's part of the loss, and slope and offset of dx = g scale + x slope + offset: with S1 the sum of g and S2 that of g
  * times the normalised x, dx = gamma rstd (g - S1 / M - (x - mean) rstd S2 / M); by running statistics gamma rstd g. */
 static void finish_sums(const struct batch_norm_plan *p, const struct call *call)
 {
 	const float *gamma = call->in_data[1], *mean = call->in_data[3], *rstd = call->in_data[4];
 	float *dgamma = call->out_data[1], *dbeta = call->out_data[2];
 	const bool frozen = call->node->norm.frozen;
+	const double count = add_sums(p, call);
 	for (int64_t c = 0; c < p->channels; c++) {
-		double sum = 0, product = 0;
-		for (int64_t i = 0; i < p->pieces; i++) {
-			sum += p->sums[2 * i * p->channels + c];
-			product += p->sums[(2 * i + 1) * p->channels + c];
-		}
-		product *= rstd[c];
+		const double sum = p->total[c], product = p->total[p->channels + c] * rstd[c];
 		if (dgamma)
-			dgamma[c] = (float)product + (accumulates(call, 1) ? dgamma[c] : 0);
+			dgamma[c] = (float)(p->own[p->channels + c] * rstd[c]) +
+				    (accumulates(call, 1) ? dgamma[c] : 0);
 		if (dbeta)
-			dbeta[c] = (float)sum + (accumulates(call, 2) ? dbeta[c] : 0);
-		const double scale = (double)gamma[c] * rstd[c], count = (double)p->rows;
+			dbeta[c] = (float)p->own[c] + (accumulates(call, 2) ? dbeta[c] : 0);
+		const double scale = (double)gamma[c] * rstd[c];
 		const double slope = frozen ? 0 : -scale * rstd[c] * product / count;
 		p->slope[c] = (float)slope;
 		p->offset[c] = frozen ? 0 : (float)(-scale * sum / count - mean[c] * slope);
@@ -218,7 +244,7 @@ static void gradient_piece(void *context, int64_t i, int thread)
 
 void cpu_batch_norm_backward(const struct cpu_device *device, const struct call *call)
 {
-	struct batch_norm_plan p = batch_norm_plan(call->in[0]);
+	struct batch_norm_plan p = batch_norm_plan(call);
 	struct batch_norm_job job = {device, call, &p};
 	const double work = 2.0 * (double)call->in[0]->elements;
 	plan_take(&p, call->workspace);

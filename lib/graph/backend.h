@@ -12,6 +12,8 @@ struct call {
 	void *in_data[NODE_INPUTS], *out_data[NODE_OUTPUTS];      /* NULL while preparing */
 	void *workspace;                                          /* node->workspace bytes, 64-byte aligned */
 	const struct step_scalars *scalars;                       /* of the run; NULL while preparing */
+	int ranks;                                                /* that share the statistics of batch norms; at least 1 */
+	struct program_exchange *exchange; /* whose gather() adds them up, where it has one; its failure goes to `failed` */
 };
 
 struct device_settings {

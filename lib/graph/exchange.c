@@ -70,6 +70,10 @@ static int complete(struct program *program, size_t i)
 	program->complete[i] = true;
 	if (entry->parameter.frozen)
 		return STATUS_OK;
+	/* Rank 0's statistics stand for all: those of the others add nothing. */
+	if (entry->parameter.statistic && program->norm_extent == NORM_RANK && program->exchange.rank > 0)
+		return program->device->backend->scale(program->device,
+			store_data(program->store, i, SLOT_GRADIENT), 0, entry->parameter.count);
 	return program_add_waiting(program, entry->trained_offset / sizeof(float), entry->parameter.count);
 }
 

@@ -400,4 +400,6 @@ void graph_call(const struct graph *graph, size_t index, struct call *call, bool
 	}
 	call->workspace = data ? graph->program->workspace : NULL;
 	call->scalars = data ? &graph->program->scalars : NULL;
+	call->ranks = graph->program->norm_ranks > 1 ? graph->program->norm_ranks : 1;
+	call->exchange = &graph->program->exchange;
 }

@@ -93,7 +93,7 @@ int graph_layer_norm(struct graph *graph, int x, const char *name, double epsilo
  * Batch norm of x [N,...,C] (Ioffe & Szegedy 2015), then plus `residual` (x's shape; -1: none), then the activation (none or
  * ReLU); NAME.weight and NAME.bias [C]. A training graph takes mean and biased variance of its x, unless `frozen`, and
  * NAME.running_mean and NAME.running_var get, once a step, r <- (1 - momentum) r + momentum x the mean over the step's
- * micro-batches of their mean and unbiased variance. Other graphs take the running ones.
+ * micro-batches of their mean and unbiased variance (program_norm_extent() has other ways). Other graphs take the running ones.
  */
 struct batch_norm {
 	double epsilon, momentum;
@@ -256,8 +256,20 @@ struct program_exchange {
 	int (*ready)(void *state, size_t from);
 	/* Everything is ready: returns when the block holds the sums over all ranks. */
 	int (*finish)(void *state);
-	int ranks;
+	int ranks, rank;
+	/* `count` numbers of every rank, in the order of ranks, to every rank: for batch norms over ranks. May be NULL: each for itself. */
+	int (*gather)(void *state, const double *mine, size_t count, double *all);
+	int failed; /* status of the first gather() that failed; the run that needed it fails */
 };
+/* Over what training graphs take the statistics of batch norms whose statistics are not frozen, and what the running ones get. Before
+ * program_prepare(). */
+enum norm_extent {
+	NORM_MICRO, /* a micro-batch; the mean over all of the step's */
+	NORM_STEP,  /* the micro-batches that all ranks run at the same time; they have one each, of the same size */
+	NORM_RANK   /* a micro-batch, of which each rank has one; that of rank 0 alone */
+};
+void program_norm_extent(struct program *program, enum norm_extent extent, int ranks);
+bool program_norms_meet(const struct program *program); /* whether ranks meet in them */
 void program_set_exchange(struct program *program, const struct program_exchange *exchange);
 /* The block of gradients and its floats (some between parameters belong to none; they are 0). After program_prepare(). */
 float *program_gradients(struct program *program, size_t *count);

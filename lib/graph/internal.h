@@ -82,6 +82,8 @@ struct program {
 	program_watch *watch;                     /* runs each operation; NULL: the back end alone */
 	void *watch_state;
 	struct program_exchange exchange; /* finish is NULL: none */
+	enum norm_extent norm_extent;
+	int norm_ranks;                   /* that share the statistics of batch norms; 0 and 1: none do */
 	bool last_micro;                  /* the next run is a step's last micro-batch */
 	bool *complete;                   /* by parameter, in the last micro-batch */
 	size_t complete_from;             /* the parameters from this one on are complete */

@@ -79,6 +79,17 @@ void program_memory(struct program *program, uint64_t bytes)
 	}
 }
 
+void program_norm_extent(struct program *program, enum norm_extent extent, int ranks)
+{
+	program->norm_extent = extent;
+	program->norm_ranks = extent == NORM_STEP ? ranks : 1;
+}
+
+bool program_norms_meet(const struct program *program)
+{
+	return program->norm_ranks > 1;
+}
+
 void program_micros(struct program *program, int64_t micros)
 {
 	program->micros = micros > 1 ? micros : 1;
@@ -397,6 +408,7 @@ static int find_not_finite(struct graph *graph)
 	bool found = false;
 	int status = STATUS_OK;
 
+	graph->program->exchange.gather = NULL; /* the other ranks do not come along */
 	for (size_t n = 0; n < graph->forward_calls && !status; n++) {
 		const struct call *call = &graph->calls[n];
 		const struct node *node = call->node;
@@ -418,12 +430,14 @@ static int find_not_finite(struct graph *graph)
 int graph_run_call(struct graph *graph, const struct call *call)
 {
 	struct device *device = graph->program->device;
+	struct program_exchange *exchange = &graph->program->exchange;
 
 	if (call->node->operation == OP_UPDATE)
 		return program_update_early(graph->program, (size_t)call->in[0]->parameter, call->in_data[0]);
-	return device->backend->run(device, call)
-		       ? error_prefix("graph %s: %s", graph->name, call->node->name)
-		       : STATUS_OK;
+	exchange->failed = STATUS_OK;
+	if (device->backend->run(device, call))
+		return error_prefix("graph %s: %s", graph->name, call->node->name);
+	return exchange->failed;
 }
 
 void program_set_watch(struct program *program, program_watch *watch, void *state)

@@ -69,11 +69,18 @@ static double seconds(const struct node *node)
 	return node->flops / FLOPS_A_SECOND + node->traffic / BYTES_A_SECOND;
 }
 
+/* Ranks that meet in an operation must do so equally often, whatever memory each of them has. */
+static bool meets_ranks(const struct choice *c, const struct node *node)
+{
+	return node->operation == OP_BATCH_NORM && !node->norm.frozen && c->graph->program->norm_ranks > 1;
+}
+
 /* Whether a root is a result of the forward pass that may go. */
 static bool may_go(const struct choice *c, int root)
 {
 	return root >= 0 && c->producer[root] >= 0 && graph_in_arena(c->graph, root) &&
-	       c->graph->tensors[root].kind == TENSOR_ACTIVATION;
+	       c->graph->tensors[root].kind == TENSOR_ACTIVATION &&
+	       !meets_ranks(c, &c->graph->nodes[c->producer[root]]);
 }
 
 static void mark_forward(struct choice *c, size_t n)

@@ -20,6 +20,26 @@ int program_add_waiting(struct program *program, size_t first, size_t count)
 	return status;
 }
 
+/* Where rank 0's statistics stand for all ranks', they are no sum. */
+static int scale_gradients(struct program *program, double factor)
+{
+	struct store *store = program->store;
+	const struct backend *backend = program->device->backend;
+	int status = STATUS_OK;
+
+	if (program->norm_extent != NORM_RANK)
+		return backend->scale(program->device, (float *)store->block[SLOT_GRADIENT], factor,
+			store->trained_bytes / sizeof(float));
+	for (size_t i = 0; i < store->count && !status; i++) {
+		const struct parameter *parameter = store_parameter(store, i);
+
+		if (!parameter->statistic && !parameter->frozen)
+			status = backend->scale(program->device, store_data(store, i, SLOT_GRADIENT), factor,
+				parameter->count);
+	}
+	return status;
+}
+
 /* The last micro-batch's gradients join what waits, from the smallest to the largest; then the other ranks'. */
 static int finish_mean(struct program *program, int64_t micros)
 {
@@ -37,8 +57,7 @@ static int finish_mean(struct program *program, int64_t micros)
 	program->accumulator_depth = 0;
 	if (status || parts == 1)
 		return status;
-	return program->device->backend->scale(
-		program->device, (float *)store->block[SLOT_GRADIENT], 1.0 / (double)parts, count);
+	return scale_gradients(program, 1.0 / (double)parts);
 }
 
 /*

@@ -21,6 +21,13 @@ int64_t recipe_micros(const struct config *config)
 	return config_integer(config, "batch.size") / config_integer(config, "batch.micro");
 }
 
+enum norm_extent recipe_norm(const struct config *config)
+{
+	if (is(config, "batch.norm", "step"))
+		return NORM_STEP;
+	return is(config, "batch.norm", "rank") ? NORM_RANK : NORM_MICRO;
+}
+
 int recipe_update_rule(const struct config *config, const struct comm *comm, struct program *program)
 {
 	const struct optimizer_rule rule = {
@@ -37,6 +44,7 @@ int recipe_update_rule(const struct config *config, const struct comm *comm, str
 		.clip = config_number(config, "optimizer.clip"),
 	};
 
+	program_norm_extent(program, recipe_norm(config), comm->size);
 	program_micros(program, recipe_micros(config) / comm->size);
 	if (recipe_micros(config) == 1 && rule.clip == 0)
 		program_early_updates(program);

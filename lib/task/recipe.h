@@ -9,7 +9,9 @@
 
 /* batch.size / batch.micro */
 int64_t recipe_micros(const struct config *config);
-/* The update rule of optimizer.*, how many micro-batches this rank has, and updates during the backward pass where nothing needs all
+/* batch.norm */
+enum norm_extent recipe_norm(const struct config *config);
+/* The update rule of optimizer.*, the extent of batch norms, how many micro-batches this rank has, and updates during the backward pass where nothing needs all
  * gradients at once. After the graphs were built, before program_prepare(). */
 int recipe_update_rule(const struct config *config, const struct comm *comm, struct program *program);
 /* Batch, micro-batches, seed, rate and schedule of loop. */

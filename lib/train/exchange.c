@@ -1,6 +1,8 @@
+#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "train/exchange.h"
 
 #define BUCKET_LARGEST ((size_t)1 << 20) /* floats: 4 MiB */
@@ -45,6 +47,9 @@ static int start_ready(struct exchange *exchange)
 	struct comm *comm = exchange->comm;
 	int status = 0;
 
+	/* Collective calls come in one order on all ranks, but whether there is room for the next bucket is a matter of time. */
+	if (exchange->meets && !comm->exact && exchange->ready_from > 0)
+		return 0;
 	while (!status && exchange->started < exchange->buckets &&
 		exchange->started - exchange->finished < EXCHANGE_FLIGHT) {
 		size_t b = exchange->started, begin = bucket_begin(exchange, b);
@@ -79,6 +84,7 @@ void exchange_begin(struct exchange *exchange)
 	exchange->started = exchange->finished = exchange->early = 0;
 	exchange->ready_from = exchange->count;
 	exchange->over = false;
+	exchange->apart = false;
 }
 
 int exchange_finish(struct exchange *exchange)
@@ -108,10 +114,52 @@ static int finish(void *state)
 	return exchange_finish(state);
 }
 
-int exchange_check(const struct comm *comm, int64_t micros)
+/* ---- batch norms over ranks ---- */
+
+/* Whether all ranks are still there to gather. */
+static int meet(struct exchange *exchange, bool failed)
+{
+	struct comm *comm = exchange->comm;
+	int32_t mine = failed;
+	int status = comm->gather(comm, &mine, sizeof(mine), exchange->failed);
+
+	for (int r = 0; r < comm->size && !status; r++)
+		exchange->apart = exchange->apart || exchange->failed[r];
+	if (status || failed || !exchange->apart)
+		return status;
+	return error_set(STATUS_AGAIN, "another rank has failed");
+}
+
+static int gather(void *state, const double *mine, size_t count, double *all)
+{
+	struct exchange *exchange = state;
+	int status = meet(exchange, false);
+
+	return status ? status : exchange->comm->gather(exchange->comm, mine, count * sizeof(*mine), all);
+}
+
+int exchange_settle(struct exchange *exchange, int status)
+{
+	int met;
+
+	if (!exchange->meets || exchange->apart || exchange->comm->lost)
+		return status;
+	met = meet(exchange, status != 0);
+	return status ? status : met;
+}
+
+/* ---- the whole ---- */
+
+int exchange_check(const struct comm *comm, int64_t micros, bool one_each)
 {
 	int64_t own = micros / comm->size;
 
+	if (one_each && micros != comm->size)
+		return error_set(STATUS_CONFIG,
+			"batch.norm needs one micro-batch a rank (or micro): a step has %lld, there %s %d; "
+			"start "
+			"%lld, or change batch.micro",
+			(long long)micros, comm->size == 1 ? "is" : "are", comm->size, (long long)micros);
 	if (micros % comm->size)
 		return error_set(STATUS_CONFIG,
 			"the %lld micro-batches of a step (batch.size / batch.micro) cannot be shared by %d "
@@ -128,12 +176,21 @@ int exchange_check(const struct comm *comm, int64_t micros)
 
 int exchange_init(struct exchange *exchange, struct comm *comm, struct program *program)
 {
-	struct program_exchange hooks = {
-		.state = exchange, .ready = ready, .finish = finish, .ranks = comm->size};
+	bool meets = program_norms_meet(program);
+	struct program_exchange hooks = {.state = exchange,
+		.ready = ready,
+		.finish = finish,
+		.ranks = comm->size,
+		.rank = comm->rank,
+		.gather = meets ? gather : NULL};
 	int status = 0;
 
 	memset(exchange, 0, sizeof(*exchange));
 	exchange->comm = comm;
+	exchange->meets = meets;
+	exchange->failed = memory_new((size_t)comm->size, sizeof(*exchange->failed));
+	if (!exchange->failed)
+		return error_status();
 	exchange->block = program_gradients(program, &exchange->count);
 	if (comm->size == 1)
 		return 0;
@@ -155,5 +212,6 @@ void exchange_release(struct exchange *exchange)
 {
 	for (int i = 0; exchange->comm && i < EXCHANGE_FLIGHT; i++)
 		exchange->comm->reduction_free(exchange->comm, exchange->reduction[i]);
+	free(exchange->failed);
 	memset(exchange, 0, sizeof(*exchange));
 }

@@ -134,6 +134,7 @@ static int run_all_micros(struct loop *loop, int status, struct loop_micro *tota
 	exchange_begin(&loop->exchange);
 	if (!status)
 		status = run_micros(loop, loop->mine);
+	status = exchange_settle(&loop->exchange, status);
 	others = exchange_finish(&loop->exchange);
 	loop->mine->news = loop_news();
 	status =
