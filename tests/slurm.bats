@@ -8,7 +8,7 @@
 
 load helper
 
-SCENARIOS='limit second preempt cancel array fruitless zombie same pipeline refuse ranks'
+SCENARIOS='limit second preempt cancel array fruitless zombie same pipeline refuse ranks classify'
 
 setup_file() {
 	local why scenario
@@ -226,6 +226,25 @@ drive_ranks() { # two processes; one of them is stopped, and the others are not 
 	train-step-loop alone
 }
 
+drive_classify() { # the other task: submitted, requeued in the middle of an epoch, finished and scored
+	local job step
+	tiny_clips clips
+	# shellcheck disable=SC2046
+	"$ROOT/slurm/submit" classify run classify-tiny data.train.clips.path="$PWD/clips" stage.to="$BASE/scratch" train.steps=1000000 \
+		validate.every=0 picture.every=0 checkpoint.every=1 -- -c1 --time=10 >submitted
+	job=$(awk -F'\t' 'NR == 2 { print $1 }' submitted)
+	echo "$job" >id
+	until_true 90 reached run 5
+	scancel --signal=USR2 "$job"
+	until_true 90 has_row run requeue
+	shorten run 10
+	finish "$job"
+	step=$(awk '$1 == "step" { print $2 }' run/done)
+	mkconfig undisturbed classify-tiny data.train.clips.path="$PWD/clips" train.steps="$step" validate.every=0 picture.every=0 \
+		checkpoint.every=0
+	train-step-loop undisturbed
+}
+
 drive_refuse() {
 	"$ROOT/slurm/submit" depth run depth-tiny data.train.rooms.path="$BASE/rooms" -- --output=logs/%j.out 2>message
 	echo $? >status
@@ -342,6 +361,16 @@ rows() { awk -F'\t' -v event="$1" '$2 == event' "$2/shifts.tsv" | wc -l; } # EVE
 	[ "$(rows requeue run)" -eq 1 ]
 	step=$(printf 'step-%08d' "$(awk '$1 == "step" { print $2 }' run/done)")
 	same_files run alone "checkpoints/$step/model" "checkpoints/$step/optimizer" log/step.tsv log/epoch.tsv
+}
+
+@test "classification: submitted, requeued in an epoch, the weights of an undisturbed run, scored" {
+	scenario classify
+	job_is "$job" JobState=COMPLETED Restarts=1 ExitCode=0:0 JobName=resnet3d
+	[ "$(awk -F'\t' '$2 == "end" { print $5, $9, $10 }' run/shifts.tsv)" = "$(printf '0 75 notice\n1 0 done')" ]
+	step=$(printf 'step-%08d' "$(awk '$1 == "step" { print $2 }' run/done)")
+	same_files run undisturbed "checkpoints/$step/model" "checkpoints/$step/optimizer" log/step.tsv log/epoch.tsv
+	[ "$(grep -vc '^#' run/eval/clips-val.tsv)" -eq 20 ]
+	grep -q $'^#dataset\tn\tnan\terror\ttop1' resnet3d-*.out
 }
 
 @test "under srun and under bash: the same bytes" {
