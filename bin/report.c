@@ -1,6 +1,7 @@
 /* report: shows runs, as a page to look at or as lines of text. See report(1). */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -15,6 +16,12 @@ struct settings {
 	const char **runs;
 	int count;
 };
+
+static void warn_of(const struct record *record)
+{
+	for (size_t i = 0; i < record->trouble.count; i++)
+		warn("%s", record->trouble.name[i]);
+}
 
 /* Publishes the page and says where it is. */
 static int publish(const char *path, const struct text *page)
@@ -35,8 +42,8 @@ static int write_page(const struct settings *settings, const char *run)
 	char *path = settings->output ? memory_text(settings->output) : path_join(run, "report.html");
 	int status = path ? record_read(run, &options, &record) : error_status();
 
-	for (size_t i = 0; !status && i < record.trouble.count; i++)
-		warn("%s", record.trouble.name[i]);
+	if (!status)
+		warn_of(&record);
 	if (!status)
 		status = page_of_run(&record, &page);
 	if (!status)
@@ -45,6 +52,23 @@ static int write_page(const struct settings *settings, const char *run)
 	record_release(&record);
 	free(path);
 	return status;
+}
+
+/* Runs of one name are called as the user called them. */
+static int tell_apart(const struct settings *settings, struct record *records, size_t count)
+{
+	bool again = false;
+
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < i; k++)
+			again = again || strcmp(records[i].name, records[k].name) == 0;
+	for (size_t i = 0; i < count && again; i++) {
+		free(records[i].name);
+		records[i].name = memory_text(settings->runs[i]);
+		if (!records[i].name)
+			return error_status();
+	}
+	return STATUS_OK;
 }
 
 static int compare(const struct settings *settings)
@@ -57,6 +81,10 @@ static int compare(const struct settings *settings)
 
 	for (int i = 0; i < settings->count && !status; i++)
 		status = record_read(settings->runs[i], &options, &records[read++]);
+	if (!status)
+		status = tell_apart(settings, records, read);
+	for (size_t i = 0; !status && i < read; i++)
+		warn_of(&records[i]);
 	if (!status)
 		status = page_of_runs(records, read, &page);
 	if (!status)
@@ -75,8 +103,8 @@ static int print_line(const struct settings *settings, const char *run)
 	struct text line = {0};
 	int status = record_read(run, &options, &record);
 
-	for (size_t i = 0; !status && i < record.trouble.count; i++)
-		warn("%s", record.trouble.name[i]);
+	if (!status)
+		warn_of(&record);
 	if (!status) {
 		page_line(&record, run, &line);
 		status = text_check(&line);

@@ -253,6 +253,12 @@ state_of() {
 		grep -qF "data-name=\"$run\" " both.html
 		grep -qF "data-y=\"$loss\"" both.html
 	done
+	# The best of each metric over both, marked; runs of one name are told apart.
+	[ "$(grep -o 'class="number best"' both.html | wc -l)" -ge 20 ]
+	mkdir -p sub && cp -r one sub/one
+	report -o same.html one sub/one
+	cells same.html | grep -qx sub/one
+	cells same.html | grep -qx 'in nothing'
 	run_tool 0 report one two
 	[ "$output" = "one/report.html
 two/report.html" ]

@@ -346,26 +346,27 @@ static int bins_used(const struct series *series)
 	return used;
 }
 
+/* Values with their band; of a noisy curve the running mean above them. Several runs in one chart: one line each. */
 static void add_line(struct frame *frame, const struct chart_line *line)
 {
-	int used = bins_used(line->series);
-	bool smooth = frame->chart->smooth && !frame->chart->plain && used > SMOOTH_BINS;
+	bool plain = frame->chart->plain;
+	int used = bins_used(line->series),
+	    reach = frame->chart->smooth && used > SMOOTH_BINS ? used / 50 : 0;
 	const char *dash = line->dashed ? " dash" : "";
 
-	if (!used) {
-		add_bad(frame, line->series);
-		return;
+	if (used) {
+		if (!plain && line->series->width > 1 && line->series->count > used)
+			add_band(frame, line);
+		text_format(frame->page, "<path class=\"line k%d%s%s\"", line->colour,
+			reach && !plain ? " faint" : "", dash);
+		add_values(frame, line);
+		text_add(frame->page, " ");
+		add_points(frame, line->series, plain ? reach : 0);
+		text_add(frame->page, "/>\n");
 	}
-	if (!frame->chart->plain && line->series->width > 1 && line->series->count > used)
-		add_band(frame, line);
-	text_format(frame->page, "<path class=\"line k%d%s%s\"", line->colour, smooth ? " faint" : "", dash);
-	add_values(frame, line);
-	text_add(frame->page, " ");
-	add_points(frame, line->series, 0);
-	text_add(frame->page, "/>\n");
-	if (smooth) {
+	if (used && reach && !plain) {
 		text_format(frame->page, "<path class=\"line k%d%s\" ", line->colour, dash);
-		add_points(frame, line->series, used / 50);
+		add_points(frame, line->series, reach);
 		text_add(frame->page, "/>\n");
 	}
 	add_bad(frame, line->series);

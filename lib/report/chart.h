@@ -27,7 +27,7 @@ struct chart {
 	bool from_zero;          /* the axis begins at 0 */
 	bool cut_peaks;          /* the axis ends above most of the first line's means; higher values are told */
 	bool smooth;             /* a running mean before the values of a noisy curve */
-	bool plain;              /* no bands, no running mean: several runs in one chart */
+	bool plain;              /* one line a curve, no bands: several runs in one chart */
 	struct chart_line line[CHART_LINES];
 	int lines;
 	const struct chart_mark *mark;

@@ -181,8 +181,7 @@ static void add_contents(struct text *page, const struct text *body)
 	text_add(page, "</nav>\n");
 }
 
-/* The sections, and behind them when the page was made. */
-static int finish(struct text *page, struct text *body, int status)
+int page_finish(struct text *page, struct text *body, int status)
 {
 	char time[32];
 
@@ -217,91 +216,5 @@ int page_of_run(const struct record *record, struct text *page)
 		status = page_config(record, &body);
 	page_code(record, &body);
 	page_messages(record, &body);
-	return finish(page, &body, status);
-}
-
-/* ---- several runs ---- */
-
-static void add_run(const struct record *record, size_t i, struct text *page)
-{
-	char value[32];
-	struct text steps = {0};
-
-	text_format(page, "<tr><td><span class=\"key\"><i class=\"t%zu\"></i></span></td>", i % 8);
-	html_tag(page, "td", "path", record->name);
-	text_format(page, "<td><span class=\"state %s\">%s</span></td>", record->state, record->state);
-	page_steps(record, &steps);
-	html_tag(page, "td", "number", text_check(&steps) ? "" : steps.data);
-	text_release(&steps);
-	if (record->step > 0)
-		html_number_cell(page, "", record->loss);
-	else
-		text_add(page, "<td></td>");
-	if (record->has_best) {
-		html_number_cell(page, "", record->best_value);
-		html_tag(page, "td", NULL, record->best_metric);
-	} else {
-		text_add(page, "<td></td><td></td>");
-	}
-	html_tag(page, "td", "number",
-		isfinite(record->samples_s) ? number_text(record->samples_s, value) : "");
-	html_tag(
-		page, "td", "number", record->trained_s > 0 ? text_of_seconds(record->trained_s, value) : "");
-	html_tag(page, "td", NULL, record->last_write > 0 ? clock_text(record->last_write, value) : "");
-	html_tag(page, "td", "path", record->run.path);
-	text_add(page, "</tr>\n");
-}
-
-/* The mean of each metric of a dataset, one row a run. */
-static void add_scores(const struct record *records, size_t count, struct text *page)
-{
-	bool begun = false;
-
-	for (size_t i = 0; i < count; i++)
-		for (size_t k = 0; k < records[i].scored; k++) {
-			const struct record_scores *scores = &records[i].scores[k];
-
-			if (!begun)
-				page_section(page, "evaluation", "Evaluation");
-			begun = true;
-			text_add(page, "<div class=\"wide\"><table><tr><th>run</th><th>dataset</th><th "
-				       "class=\"number\">samples</th>");
-			for (int c = 0; c < scores->columns; c++)
-				if (scores->column[c].count)
-					html_tag(page, "th", "number", scores->column[c].name);
-			text_add(page, "</tr>\n<tr>");
-			html_tag(page, "td", "path", records[i].name);
-			html_tag(page, "td", NULL, scores->dataset);
-			html_integer_cell(page, "", scores->samples);
-			for (int c = 0; c < scores->columns; c++)
-				if (scores->column[c].count)
-					html_number_cell(page, "",
-						scores->column[c].sum / (double)scores->column[c].count);
-			text_add(page, "</tr></table></div>\n");
-		}
-}
-
-int page_of_runs(const struct record *records, size_t count, struct text *page)
-{
-	struct text body = {0};
-	int status;
-
-	html_head(page, "Runs");
-	text_format(page, "<header><h1>%zu runs</h1></header>\n", count);
-	for (size_t i = 0; i < count; i++)
-		page_trouble(&records[i], page);
-	text_add(page,
-		"<div class=\"wide\"><table><tr><th></th><th>run</th><th>state</th><th "
-		"class=\"number\">steps</th>"
-		"<th class=\"number\">loss</th><th class=\"number\">best</th><th>metric</th>"
-		"<th class=\"number\">samples/s</th><th class=\"number\">trained for</th><th>last write</th>"
-		"<th>path</th></tr>\n");
-	for (size_t i = 0; i < count; i++)
-		add_run(&records[i], i, page);
-	text_add(page, "</table></div>\n");
-	status = page_charts(records, count, &body);
-	add_scores(records, count, &body);
-	if (!status)
-		status = page_differences(records, count, &body);
-	return finish(page, &body, status);
+	return page_finish(page, &body, status);
 }

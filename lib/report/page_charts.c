@@ -114,6 +114,14 @@ static void add_metric(struct builder *builder, struct chart *chart, const char 
 		}
 }
 
+/* A second line of a chart: not where there are several runs, nor where it is nought all the time (the exchange of one
+ * process), nor the means of hundreds of short epochs, which say no more than the steps. */
+static bool is_worth_it(const struct builder *builder, enum record_log log, const struct series *series)
+{
+	return builder->count == 1 && series->high > 0 &&
+	       (log != RECORD_EPOCH || series->count <= EPOCHS_SHOWN);
+}
+
 static void add_known(struct builder *builder, const struct known_chart *wanted)
 {
 	struct chart chart;
@@ -130,11 +138,7 @@ static void add_known(struct builder *builder, const struct known_chart *wanted)
 			const struct series *series = record_find(
 				&builder->records[run], wanted->item[k].log, wanted->item[k].column);
 
-			/* What is nought all the time (the exchange of one process) is no curve, and the means of hundreds
-			 * of short epochs say no more than the steps. */
-			if (series &&
-				(k == 0 || (series->high > 0 && (wanted->item[k].log != RECORD_EPOCH ||
-									series->count <= EPOCHS_SHOWN))))
+			if (series && (k == 0 || is_worth_it(builder, wanted->item[k].log, series)))
 				add_line(builder, &chart, run,
 					builder->count > 1 && k == 0 ? "" : wanted->item[k].label, series);
 		}

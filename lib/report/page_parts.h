@@ -16,6 +16,8 @@ void page_messages(const struct record *record, struct text *page); /* the end o
 /* Keys whose values differ between runs. */
 int page_differences(const struct record *records, size_t count, struct text *page);
 
+/* Contents, the sections (released), when the page was made; `status` is that of the sections. */
+int page_finish(struct text *page, struct text *body, int status);
 void page_section(struct text *page, const char *id, const char *title);
 /* "12 of 400" or "12". */
 void page_steps(const struct record *record, struct text *text);
