@@ -191,16 +191,6 @@ void weights_release(struct weights *weights)
 
 /* ---- loading ---- */
 
-static bool same_shape(const struct safetensor *tensor, const struct parameter *parameter)
-{
-	if (tensor->dims != parameter->dims)
-		return false;
-	for (int i = 0; i < tensor->dims; i++)
-		if (tensor->dim[i] != parameter->dim[i])
-			return false;
-	return true;
-}
-
 static int import(struct store *store, size_t i, enum store_slot slot, const struct safetensor *tensor)
 {
 	float *values = memory_new(store_parameter(store, i)->count, sizeof(float));
@@ -209,52 +199,6 @@ static int import(struct store *store, size_t i, enum store_slot slot, const str
 	if (!status)
 		status = store_import(store, i, slot, values);
 	free(values);
-	return status;
-}
-
-/* NAME.num_batches_tracked of a batch norm that the network has. */
-static bool is_counter(const struct store *store, const char *name)
-{
-	struct text statistic = {0};
-	bool found = false;
-
-	if (!text_ends(name, COUNTER))
-		return false;
-	text_append(&statistic, name, strlen(name) - strlen(COUNTER));
-	text_add(&statistic, COUNTED);
-	if (!text_check(&statistic))
-		found = store_find(store, statistic.data) >= 0;
-	text_release(&statistic);
-	return found;
-}
-
-/* Tensors of the file that the network does not have. */
-static int left_over(const struct store *store, const struct checkpoint *checkpoint, const char *ignore)
-{
-	for (int f = 0; f < checkpoint->model_files; f++)
-		for (size_t i = 0; i < checkpoint->model[f].count; i++) {
-			const char *name = checkpoint->model[f].tensor[i].name;
-
-			if (store_find(store, name) < 0 && !is_counter(store, name) &&
-				!text_match(ignore, name))
-				return error_set(STATUS_DATA, "%s: tensor %s is not part of this network",
-					checkpoint->path, name);
-		}
-	return 0;
-}
-
-int weights_check(const struct store *store, const struct checkpoint *checkpoint, const char *ignore)
-{
-	int status = left_over(store, checkpoint, ignore);
-
-	for (size_t i = 0; i < store_count(store) && !status; i++) {
-		const struct parameter *parameter = store_parameter(store, i);
-		const struct safetensor *tensor = checkpoint_model(checkpoint, parameter->name);
-
-		if ((!tensor || !same_shape(tensor, parameter)) && !text_match(ignore, parameter->name))
-			status = error_set(STATUS_DATA, "%s: tensor %s %s", checkpoint->path, parameter->name,
-				tensor ? "has another shape than in this network" : "is missing");
-	}
 	return status;
 }
 
@@ -284,7 +228,7 @@ int weights_load(struct store *store, const struct checkpoint *checkpoint, const
 		const struct parameter *parameter = store_parameter(store, i);
 		const struct safetensor *tensor = checkpoint_model(checkpoint, parameter->name);
 
-		if (tensor && same_shape(tensor, parameter))
+		if (tensor && weights_same_shape(tensor, parameter))
 			status = import(store, i, SLOT_VALUE, tensor);
 		if (!status && has_counter(parameter))
 			status = load_updates(store, i, checkpoint);
@@ -299,7 +243,7 @@ static int load_state(struct store *store, size_t i, size_t s, const struct chec
 	const struct safetensor *tensor = name ? checkpoint_optimizer(checkpoint, name) : NULL;
 	int status = STATUS_FAILURE;
 
-	if (name && (!tensor || !same_shape(tensor, parameter)))
+	if (name && (!tensor || !weights_same_shape(tensor, parameter)))
 		status = error_set(STATUS_DATA, "%s: optimizer state %s is missing or of another shape",
 			checkpoint->path, name);
 	else if (name)

@@ -30,8 +30,10 @@ void weights_release(struct weights *weights);
 /* Loads every parameter, and numbers of updates where there are any, from a checkpoint; names matching `ignore` (a shell pattern, or "") may be missing or of another shape.
  * STATUS_DATA names the first that is missing, has another shape, or is left over. */
 int weights_load(struct store *store, const struct checkpoint *checkpoint, const char *ignore);
-/* The same checks, loading nothing. */
+/* The same checks, loading nothing. The message names the first that does not fit, counts the others, and says what to do where the
+ * names tell: a wrapper around the network, the other kind of shortcut, another head. */
 int weights_check(const struct store *store, const struct checkpoint *checkpoint, const char *ignore);
+bool weights_same_shape(const struct safetensor *tensor, const struct parameter *parameter);
 /* After weights_load(): the optimizer's state of a step-* checkpoint. */
 int weights_load_optimizer(struct store *store, const struct checkpoint *checkpoint);
 
