@@ -1,4 +1,5 @@
 # Weights to and from files of PyTorch and safetensors, and runs that start from them.
+# seconds: 15
 
 load helper
 
@@ -6,11 +7,22 @@ setup_file() {
 	cd "$BATS_FILE_TMPDIR"
 	tiny_run RUN train.steps=4 checkpoint.every=2
 	train-step-loop RUN
+	make-scenes clips -n 20 --seed 1 --size 24x32 --frames 8 --validation 2 clips
+	small_clips CLIPS
+	train-step-loop CLIPS
+}
+
+# small_clips NAME WORD ...: a run over the rendered clips.
+small_clips() {
+	local name=$1
+	shift
+	mkconfig "$name" classify-tiny data.train.clips.path="$BATS_FILE_TMPDIR/clips" clip.duration=4 train.epochs=1 train.steps=1 \
+		validate.every=0 picture.every=0 "$@"
 }
 
 setup() {
 	enter_scratch
-	cp -R "$BATS_FILE_TMPDIR/RUN" RUN
+	cp -R "$BATS_FILE_TMPDIR"/{RUN,CLIPS} .
 	golden=$ROOT/tests/golden/torch
 }
 
@@ -105,4 +117,52 @@ tensors() {
 	[ "$status" -eq 73 ]
 	[ "$(cat out.pth)" = old ]
 	[ -z "$(find . -name '.out.pth*')" ]
+}
+
+@test "a run of classify becomes the original's checkpoint: its order, optimizer and schedule" {
+	convert-weights CLIPS clips.pth
+	convert-weights --list clips.pth >list
+	grep -qx '# arch resnet-10' list
+	grep -qx '# optimizer.param_groups.0.initial_lr 0.05' list
+	grep -qx '# scheduler.gamma 0.1' list
+	# One number a trained tensor, and an int64 scalar behind each running_var.
+	names=$(grep -v '^#' list | cut -f1)
+	[ "$(head -n 6 <<<"$names" | paste -sd' ')" = "conv1.weight bn1.weight bn1.bias bn1.running_mean bn1.running_var bn1.num_batches_tracked" ]
+	[ "$(tail -n 2 <<<"$names" | paste -sd' ')" = "fc.weight fc.bias" ]
+	trained=$(grep -cvE 'running|tracked' <<<"$names")
+	[ "$(sed -n 's/^# optimizer.param_groups.0.params .*,//p' list)" -eq $((trained - 1)) ]
+	[ "$(grep -A1 'running_var$' <<<"$names" | grep -c tracked)" -eq "$(grep -c 'running_var$' <<<"$names")" ]
+	grep -q $'bn1.num_batches_tracked\tI64\t\[\]\t' list
+	tensors CLIPS | diff - <(tensors clips.pth)
+}
+
+@test "counters of batch norms go into a run and out of it again" {
+	convert-weights CLIPS clips.pth
+	small_clips again init.weights=clips.pth optimizer.lr=0 batch.norm=micro
+	train-step-loop again
+	before=$(convert-weights --list CLIPS | grep tracked | cut -f4 | sort -u)
+	after=$(convert-weights --list again | grep tracked | cut -f4 | sort -u)
+	[ -n "$before" ]
+	[ "$before" != "$after" ] # a step more
+	diff <(tensors CLIPS | grep -v bn | grep -v downsample.1) <(tensors again | grep -v bn | grep -v downsample.1)
+}
+
+@test "weights that do not fit: what, how much, and what to do" {
+	convert-weights CLIPS b.pth
+	small_clips A model.shortcut=A
+	train-step-loop A
+	small_clips one model.shortcut=A init.weights=b.pth
+	run_tool 65 train-step-loop one
+	one_error 'downsample.0.weight is not part of this network' 'all 18 left over' 'model.shortcut=B' 'says that it is a resnet-10'
+	small_clips two init.weights=A
+	run_tool 65 train-step-loop two
+	one_error 'downsample.0.weight is missing' 'model.shortcut=A'
+	small_clips three model.depth=18 init.weights=b.pth
+	run_tool 65 train-step-loop three
+	one_error 'layer1.1.conv1.weight is missing' 'says that it is a resnet-10'
+	small_clips four model.n_classes=12 init.weights=b.pth
+	run_tool 65 train-step-loop four
+	one_error 'tensor fc.weight has another shape than in this network, \[10,64\] instead of \[12,64\]' 'init.ignore="fc.\*"'
+	small_clips five model.n_classes=12 init.weights=b.pth 'init.ignore=fc.*'
+	run_tool 0 train-step-loop five
 }
