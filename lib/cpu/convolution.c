@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "cpu/bf16_convolution.h"
 #include "cpu/product.h"
 #include "cpu/winograd.h"
 
@@ -49,25 +50,6 @@ bool convolution_is_pointwise(const struct convolution_shape *s)
 	       s->width == s->out_width && s->frame_kernel == 1 && s->frame_stride == 1 &&
 	       s->frame_pad == 0 && s->frames == s->out_frames;
 }
-
-/*
- * out[i][f][h][w][:] (+)= sum over p, r, q of source[i][f * step + origin + p][h * step + origin + r][w * step + origin +
- * q][:] b[p][r][q][:][:], 0 outside the source.
- */
-struct correlation {
-	int64_t samples;
-	int64_t frames, frame_kernel, frame_step, frame_origin; /* of the source */
-	const float *source;                                    /* first channel of the first pixel */
-	int64_t height, width, pixel, channels; /* of the source; floats from pixel to pixel */
-	int64_t kernel[2], step[2], origin[2];
-	float *out;
-	int64_t out_frames, out_height, out_width, columns;
-	ptrdiff_t out_sample, out_frame, out_row, out_pixel;
-	const float *b, *bias;
-	bool packed; /* b is in panels, else it lies [kernel..., channels] with rows b_step apart */
-	ptrdiff_t b_step;
-	bool accumulate;
-};
 
 /* Rows of outputs that one window serves. */
 static int64_t window_rows(const struct correlation *c)
@@ -218,7 +200,7 @@ static void correlate(
 
 /* ---- forward ---- */
 
-static struct correlation forward_correlation(const struct convolution_shape *s)
+struct correlation convolution_forward(const struct convolution_shape *s)
 {
 	return (struct correlation){
 		.samples = s->samples,
@@ -273,13 +255,15 @@ size_t cpu_convolution_workspace(const struct cpu_device *device, const struct c
 	const struct convolution_shape s =
 		convolution_shape(&call->node->convolution, call->in[0], call->out[0]);
 	struct winograd winograd;
+	if (device->bf16 && !convolution_is_pointwise(&s))
+		return bf16_convolution_workspace(device, &s);
 	if (winograd_forward(&s, &winograd))
 		return winograd_workspace(device, &winograd);
 	if (convolution_is_pointwise(&s)) {
 		const struct product product = pointwise_product(&s, call);
 		return product_workspace(device, &product);
 	}
-	const struct correlation c = forward_correlation(&s);
+	const struct correlation c = convolution_forward(&s);
 	const int64_t weights = s.frame_kernel * s.kernel[0] * s.kernel[1] * s.group_channels * s.group_out;
 	return (size_t)device->threads * aligned_bytes(window_floats(&c), sizeof(float)) +
 	       (forward_packs(device, &s) ? aligned_bytes(weights, sizeof(float)) : 0);
@@ -290,6 +274,10 @@ void cpu_convolution(const struct cpu_device *device, const struct call *call)
 	const struct convolution_shape s =
 		convolution_shape(&call->node->convolution, call->in[0], call->out[0]);
 	struct winograd winograd;
+	if (device->bf16 && !convolution_is_pointwise(&s)) {
+		bf16_convolution(device, &s, call);
+		return;
+	}
 	if (winograd_forward(&s, &winograd)) {
 		winograd.source = call->in_data[0];
 		winograd.weight = call->in_data[1];
@@ -305,7 +293,7 @@ void cpu_convolution(const struct cpu_device *device, const struct call *call)
 		return;
 	}
 	const float *x = call->in_data[0], *weight = call->in_data[1], *bias = call->in_data[2];
-	struct correlation c = forward_correlation(&s);
+	struct correlation c = convolution_forward(&s);
 	const int64_t stride = (int64_t)(aligned_bytes(window_floats(&c), sizeof(float)) / sizeof(float));
 	float *windows = call->workspace, *packed = windows + device->threads * stride;
 	c.accumulate = accumulates(call, 0);
@@ -330,11 +318,6 @@ void cpu_convolution(const struct cpu_device *device, const struct call *call)
 
 /* ---- gradient of the input ---- */
 
-/* Kernel taps along one axis that reach inputs of residue r: the first, how many, and where in dy they start. */
-struct residue {
-	int64_t first, taps, origin, outputs;
-};
-
 static struct residue residue_of(int64_t r, int64_t kernel, int64_t stride, int64_t pad, int64_t size)
 {
 	/* input i = r + stride * q takes part in output o by tap k where o * stride + k - pad = i */
@@ -348,13 +331,12 @@ static struct residue residue_of(int64_t r, int64_t kernel, int64_t stride, int6
 	};
 }
 
-static int64_t residue_count(const struct convolution_shape *s)
+int64_t convolution_residues(const struct convolution_shape *s)
 {
 	return s->frame_stride * s->stride[0] * s->stride[1];
 }
 
-/* One residue of all: of frames, rows and columns. Its outputs start at float `*start` of dx. */
-static struct correlation data_correlation(
+struct correlation convolution_data(
 	const struct convolution_shape *s, int64_t residue, struct residue axis[3], int64_t *start)
 {
 	const int64_t frame = residue / s->stride[1] / s->stride[0],
@@ -409,10 +391,10 @@ static struct product pointwise_data_product(const struct convolution_shape *s, 
 static void data_sizes(const struct convolution_shape *s, int64_t *window, int64_t *weights)
 {
 	*window = *weights = 1;
-	for (int64_t r = 0; r < residue_count(s); r++) {
+	for (int64_t r = 0; r < convolution_residues(s); r++) {
 		struct residue axis[3];
 		int64_t start;
-		const struct correlation c = data_correlation(s, r, axis, &start);
+		const struct correlation c = convolution_data(s, r, axis, &start);
 		const int64_t depth = c.frame_kernel * c.kernel[0] * c.kernel[1] * c.channels;
 		if (depth == 0 || c.out_frames == 0 || c.out_height == 0 || c.out_width == 0)
 			continue;
@@ -427,6 +409,8 @@ size_t cpu_convolution_data_workspace(const struct cpu_device *device, const str
 		convolution_shape(&call->node->convolution, call->out[0], call->in[0]);
 	int64_t window, weights;
 	struct winograd winograd;
+	if (device->bf16 && !convolution_is_pointwise(&s))
+		return bf16_convolution_data_workspace(device, &s);
 	if (winograd_data(&s, &winograd))
 		return winograd_workspace(device, &winograd);
 	if (convolution_is_pointwise(&s)) {
@@ -477,6 +461,10 @@ void cpu_convolution_data(const struct cpu_device *device, const struct call *ca
 	const struct convolution_shape s =
 		convolution_shape(&call->node->convolution, call->out[0], call->in[0]);
 	struct winograd winograd;
+	if (device->bf16 && !convolution_is_pointwise(&s)) {
+		bf16_convolution_data(device, &s, call);
+		return;
+	}
 	if (winograd_data(&s, &winograd)) {
 		winograd.source = call->in_data[0];
 		winograd.weight = call->in_data[1];
@@ -495,11 +483,11 @@ void cpu_convolution_data(const struct cpu_device *device, const struct call *ca
 	data_sizes(&s, &window, &weights);
 	const int64_t stride = (int64_t)(aligned_bytes(window, sizeof(float)) / sizeof(float));
 	float *windows = call->workspace, *packed = windows + device->threads * stride;
-	for (int64_t i = 0; i < residue_count(&s) * s.groups; i++) {
+	for (int64_t i = 0; i < convolution_residues(&s) * s.groups; i++) {
 		const int64_t group = i % s.groups;
 		struct residue axis[3];
 		int64_t start;
-		struct correlation c = data_correlation(&s, i / s.groups, axis, &start);
+		struct correlation c = convolution_data(&s, i / s.groups, axis, &start);
 		c.source = dy + group * s.group_out;
 		c.b = packed;
 		c.out = (float *)call->out_data[0] + start + group * s.group_channels;

@@ -143,6 +143,22 @@ static int choose_isa(const char *name, const struct kernels **kernels)
 		ISAS > 1 ? ", plain, avx2 or avx512" : " or plain");
 }
 
+/* What products are computed in; the bodies of bfloat16 are made for AVX-512, those of tests for any processor. */
+static int choose_precision(
+	const char *name, const struct kernels *kernels, const char *isa, const struct bf16 **unit)
+{
+	if (!name || strcmp(name, "auto") == 0 || strcmp(name, "f32") == 0)
+		return STATUS_OK;
+	const int status = bf16_choose(name, unit);
+	if (status || kernels == isas[0].kernels || *unit == &bf16_amx_plain || *unit == &bf16_avx512_plain)
+		return status;
+	return error_set(STATUS_CONFIG,
+		"precision = \"%s\" needs AVX-512, cpu.isa = \"%s\" rules it out; choose precision = \"f32\" "
+		"or "
+		"cpu.isa = \"auto\"",
+		name, isa);
+}
+
 /* ---- the device ---- */
 
 /* The "model name" line of /proc/cpuinfo. */
@@ -168,9 +184,12 @@ static void read_model(char *model, size_t size)
 static int cpu_open(const struct device_settings *settings, struct device **device)
 {
 	const struct kernels *kernels = NULL;
+	const struct bf16 *bf16 = NULL;
 	if (settings->threads < 1 || settings->threads > 1024)
 		return error_set(STATUS_CONFIG, "cpu.threads = %d: must be 1 to 1024", settings->threads);
 	int status = choose_isa(settings->isa, &kernels);
+	if (!status)
+		status = choose_precision(settings->precision, kernels, settings->isa, &bf16);
 	if (status)
 		return status;
 	struct cpu_device *cpu = memory_new(1, sizeof *cpu);
@@ -179,6 +198,7 @@ static int cpu_open(const struct device_settings *settings, struct device **devi
 	cpu->base.backend = &cpu_backend;
 	cpu->threads = settings->threads;
 	cpu->kernels = kernels;
+	cpu->bf16 = bf16;
 	read_model(cpu->model, sizeof cpu->model);
 	cpu->team = team_new(cpu->threads);
 	if (!cpu->team) {
@@ -198,6 +218,12 @@ static void cpu_close(struct device *device)
 static const char *cpu_isa(const struct device *device)
 {
 	return cpu_device(device)->kernels->name;
+}
+
+static const char *cpu_precision(const struct device *device)
+{
+	const struct bf16 *bf16 = cpu_device(device)->bf16;
+	return bf16 ? bf16->name : "f32";
 }
 
 static const char *cpu_model(const struct device *device)
@@ -382,6 +408,7 @@ const struct backend cpu_backend = {
 	.close = cpu_close,
 	.isa = cpu_isa,
 	.model = cpu_model,
+	.precision = cpu_precision,
 	.allocate = cpu_allocate,
 	.release = cpu_release,
 	.write = cpu_move,

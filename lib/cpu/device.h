@@ -7,6 +7,7 @@
 #ifndef NIGHTSHIFT_CPU_DEVICE_H
 #define NIGHTSHIFT_CPU_DEVICE_H
 
+#include "cpu/bf16.h"
 #include "cpu/kernels.h"
 #include "cpu/team.h"
 #include "graph/backend.h"
@@ -16,6 +17,7 @@ struct cpu_device {
 	int threads;
 	struct team *team;
 	const struct kernels *kernels;
+	const struct bf16 *bf16; /* NULL: products are float32 */
 	char model[128];
 };
 

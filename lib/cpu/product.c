@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "cpu/bf16_product.h"
+
 #define ROWS 112      /* of a block that is dealt out */
 #define PANEL_GROUP 4 /* panels of a block */
 
@@ -52,6 +54,8 @@ static bool product_packs(const struct cpu_device *device, const struct product 
 
 size_t product_workspace(const struct cpu_device *device, const struct product *p)
 {
+	if (device->bf16)
+		return bf16_product_workspace(device, p);
 	return product_packs(device, p) ? aligned_bytes(p->depth * p->columns, sizeof(float)) : 0;
 }
 
@@ -108,6 +112,10 @@ static void product_piece(void *context, int64_t i, int thread)
 void product_run(const struct cpu_device *device, const struct product *p, void *workspace)
 {
 	struct product_job job = {device, p, NULL};
+	if (device->bf16) {
+		bf16_product_run(device, p, workspace);
+		return;
+	}
 	if (product_packs(device, p)) {
 		panels_pack(device, &(struct panels){.to = workspace,
 					    .total = p->depth,

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "cpu/bf16_convolution.h"
 #include "cpu/winograd.h"
 
 #define PIXELS 256
@@ -185,6 +186,8 @@ static void weight_piece(void *context, int64_t i, int thread)
 
 static size_t weight_workspace(const struct cpu_device *device, const struct convolution_shape *s)
 {
+	if (device->bf16)
+		return bf16_weight_workspace(device, s);
 	const struct weight_plan plan = weight_plan(device, s);
 	return aligned_bytes(device->threads * PIXELS * device->kernels->panel, sizeof(float)) +
 	       aligned_bytes((plan.splits - 1) * plan.count, sizeof(float));
@@ -193,6 +196,10 @@ static size_t weight_workspace(const struct cpu_device *device, const struct con
 static void weight_gradient(
 	const struct cpu_device *device, const struct convolution_shape *s, const struct call *call)
 {
+	if (device->bf16) {
+		bf16_weight(device, s, call);
+		return;
+	}
 	const struct weight_plan plan = weight_plan(device, s);
 	const double work =
 		(double)(output_images(s) * s->out_height * s->out_width) * (double)plan.count / 8;
@@ -233,8 +240,9 @@ size_t cpu_convolution_weight_workspace(const struct cpu_device *device, const s
 	const struct convolution_shape s =
 		convolution_shape(&call->node->convolution, call->in[0], call->in[1]);
 	struct winograd winograd;
-	const size_t bytes = winograd_forward(&s, &winograd) ? winograd_weight_workspace(device, &winograd)
-							     : weight_workspace(device, &s);
+	const size_t bytes = !device->bf16 && winograd_forward(&s, &winograd)
+				     ? winograd_weight_workspace(device, &winograd)
+				     : weight_workspace(device, &s);
 	return larger_of(bytes, bias_workspace(call));
 }
 
@@ -243,7 +251,7 @@ void cpu_convolution_weight(const struct cpu_device *device, const struct call *
 	const struct convolution_shape s =
 		convolution_shape(&call->node->convolution, call->in[0], call->in[1]);
 	struct winograd winograd;
-	if (winograd_forward(&s, &winograd)) {
+	if (!device->bf16 && winograd_forward(&s, &winograd)) {
 		winograd.source = call->in_data[0];
 		winograd_weight_run(device, &winograd, call->in_data[1], call->out_data[0],
 			accumulates(call, 0), call->workspace);

@@ -19,6 +19,8 @@ struct call {
 struct device_settings {
 	int threads;      /* of this process; > 0 */
 	const char *isa;  /* "auto", "plain", "avx2", "avx512": the highest instruction set to use */
+	/* Of products: "auto" (or NULL) and "f32"; "bf16": as the device does it best; "bf16-amx", "bf16-avx512": in this way. */
+	const char *precision;
 };
 
 /* One parameter's slots for the optimizer bodies; `scale` multiplies the gradient (clipping). */
@@ -37,6 +39,7 @@ struct backend {
 	/* Words for platform.cfg: the instruction set in use, the processor's or device's name. Valid while open. */
 	const char *(*isa)(const struct device *device);
 	const char *(*model)(const struct device *device);
+	const char *(*precision)(const struct device *device); /* "f32", "bf16-amx", ... */
 	void *(*allocate)(struct device *device, size_t bytes); /* zeroed, aligned to 64; NULL with a message */
 	void (*release)(struct device *device, void *memory);
 	int (*write)(struct device *device, void *to, const void *from, size_t bytes);
