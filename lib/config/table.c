@@ -151,6 +151,7 @@ const struct config_key config_group_keys[] = {
 	{"list", CONFIG_PATH, IDENTITY, "", 0, 0, "", "", "split list, one sample a line; empty: all, in byte order", "depth"},
 	{"annotation", CONFIG_PATH, IDENTITY, "", 0, 0, "", "", "labels, subsets and segments of the videos: the original's JSON; empty: a directory for each class", "classify"},
 	{"subset", CONFIG_CHOICE, IDENTITY, "auto", 0, 0, "auto|training|validation|testing", "", "subset of the annotation; auto: training in data.train, validation elsewhere", "classify"},
+	{"untrimmed", CONFIG_BOOL, IDENTITY, "false", 0, 0, "", "", "annotations of ActivityNet: whole videos, without labels, instead of their segments", "classify"},
 	{"weight", CONFIG_NUMBER, IDENTITY, "1", 0, 1e9, "", "", "share of the samples drawn from this dataset"},
 	{"size", CONFIG_INTEGERS, IDENTITY, "", 8, 16384, "", "pixels", "height,width to resize to; empty: as it is", "depth"},
 	{"crop", CONFIG_CHOICE, IDENTITY, "none", 0, 0, "none|eigen|garg", "", "evaluation crop", "depth"},

@@ -163,6 +163,7 @@ int classify_set_open(struct classify_set *set, const struct run *run, const cha
 		.path = path,
 		.annotation = config_group_text(config, list, i, "annotation"),
 		.subset = subset_of(config, list, i),
+		.untrimmed = config_group_bool(config, list, i, "untrimmed"),
 	};
 	int status = path ? STATUS_OK : error_status();
 
@@ -260,5 +261,6 @@ void classify_set_describe(const struct run *run, const char *list, size_t i, st
 	text_field(text, *config_group_text(config, list, i, "annotation")
 				 ? config_group_text(config, list, i, "annotation")
 				 : "-");
-	text_format(text, " subset %s", *subset_of(config, list, i) ? subset_of(config, list, i) : "-");
+	text_format(text, " subset %s%s", *subset_of(config, list, i) ? subset_of(config, list, i) : "-",
+		config_group_bool(config, list, i, "untrimmed") ? " untrimmed" : "");
 }
