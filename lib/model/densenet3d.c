@@ -27,7 +27,7 @@ static int dense_layer(struct resnet3d_builder *b, int x)
 
 static int dense_block(struct resnet3d_builder *b, int x, int number, int layers)
 {
-	char name[16];
+	char name[32];
 
 	snprintf(name, sizeof(name), "denseblock%d", number);
 	resnet3d_module(b, name);
@@ -42,7 +42,7 @@ static int dense_block(struct resnet3d_builder *b, int x, int number, int layers
 /* Half the channels at half the resolution, an odd last position left out. */
 static int transition(struct resnet3d_builder *b, int x, int number)
 {
-	char name[16];
+	char name[32];
 
 	snprintf(name, sizeof(name), "transition%d", number);
 	resnet3d_module(b, name);
