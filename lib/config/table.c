@@ -135,7 +135,7 @@ const struct config_key config_keys[] = {
 
 	{"cpu.threads", CONFIG_INTEGER, IDENTITY, "0", 0, 1024, "", "", "threads a process; 0: the CPUs of the first shift"},
 	{"cpu.isa", CONFIG_CHOICE, IDENTITY, "auto", 0, 0, "auto|plain|avx2|avx512", "", "highest instruction set"},
-	{"precision", CONFIG_CHOICE, IDENTITY, "auto", 0, 0, "auto|f32", "", "type of computation"},
+	{"precision", CONFIG_CHOICE, IDENTITY, "auto", 0, 0, "auto|f32|bf16|bf16-avx512|bf16-amx", "", "type of what products multiply"},
 	{"memory", CONFIG_BYTES, OPERATIONAL, "0", 0, 0, "", "", "memory budget of the device; 0: what it has"},
 	{"parallel.exact", CONFIG_BOOL, IDENTITY, "true", 0, 0, "", "", "add the ranks' gradients in a fixed order: equal bits for any number of ranks"},
 	{"parallel.timeout", CONFIG_NUMBER, OPERATIONAL, "600", 1, 1e6, "", "s", "a rank that is silent for so long is lost; longer than any save"},

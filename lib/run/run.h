@@ -38,7 +38,7 @@ int run_done_remove(const struct run *run);
 struct run_platform {
 	int threads;           /* per process */
 	char isa[16];          /* "plain", "avx2", "avx512" */
-	char precision[16];    /* "f32" */
+	char precision[16];    /* "f32", "bf16-amx", "bf16-avx512" */
 	char device[16];       /* "cpu" */
 	char model[128];       /* processor or device */
 	char libraries[256];   /* names and versions */

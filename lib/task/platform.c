@@ -44,7 +44,7 @@ static int describe(struct platform *platform, int threads)
 
 	now->threads = threads;
 	snprintf(now->isa, sizeof(now->isa), "%s", device->backend->isa(device));
-	snprintf(now->precision, sizeof(now->precision), "f32");
+	snprintf(now->precision, sizeof(now->precision), "%s", device->backend->precision(device));
 	snprintf(now->device, sizeof(now->device), "%s", device->backend->name);
 	snprintf(now->model, sizeof(now->model), "%s", device->backend->model(device));
 	snprintf(now->libraries, sizeof(now->libraries), "glibc %s", gnu_get_libc_version());
@@ -89,34 +89,38 @@ static int share_threads(struct comm *comm, int *threads)
 	return status;
 }
 
-static const char *const isas[] = {"plain", "avx2", "avx512"}; /* from low to high */
-#define ISAS ((int)(sizeof(isas) / sizeof(isas[0])))
+/* From low to high. */
+static const char *const isas[] = {"plain", "avx2", "avx512"};
+static const char *const precisions[] = {"f32", "bf16-avx512", "bf16-amx"};
+#define COUNT(list) ((int)(sizeof(list) / sizeof(list[0])))
 
-static int isa_number(const struct device *device)
+static int place_of(const char *name, const char *const *list, int count)
 {
-	int i = ISAS - 1;
+	int i = count - 1;
 
-	while (i > 0 && strcmp(isas[i], device->backend->isa(device)) != 0)
+	while (i > 0 && strcmp(list[i], name) != 0)
 		i--;
 	return i;
 }
 
 /* Opens the device again where another rank can do less. */
-static int use_lowest_isa(
-	struct comm *comm, int status, struct device_settings *settings, struct device **device)
+static int use_lowest(struct comm *comm, int status, struct device_settings *settings, struct device **device)
 {
-	int64_t lowest;
+	int64_t mine[2], lowest[2];
 
 	status = comm_agree(comm, status, NULL, 0, NULL);
 	if (status || comm->size == 1)
 		return status;
-	lowest = -isa_number(*device);
-	status = comm->maximum(comm, &lowest, 1);
-	if (status || isa_number(*device) == (int)-lowest)
+	mine[0] = lowest[0] = -place_of((*device)->backend->isa(*device), isas, COUNT(isas));
+	mine[1] = lowest[1] =
+		-place_of((*device)->backend->precision(*device), precisions, COUNT(precisions));
+	status = comm->maximum(comm, lowest, 2);
+	if (status || !memcmp(mine, lowest, sizeof(mine)))
 		return status;
 	(*device)->backend->close(*device);
 	*device = NULL;
-	settings->isa = isas[-lowest];
+	settings->isa = isas[-lowest[0]];
+	settings->precision = precisions[-lowest[1]];
 	return cpu_backend.open(settings, device);
 }
 
@@ -142,18 +146,35 @@ static int read_recorded(const struct run *run, struct comm *comm, bool *recorde
 
 /* ---- opening ---- */
 
+/* Opens what comes nearest to the first shift's: its instruction set before any, its unit of bfloat16 before another, float32
+ * where there is none. */
+static int open_nearest(
+	const struct run_platform *first, struct device_settings *settings, struct device **device)
+{
+	const char *const sets[] = {first->isa, "auto"};
+	const char *const units[] = {
+		first->precision, text_starts(first->precision, "bf16") ? "bf16" : "f32", "f32"};
+	int status = STATUS_UNAVAILABLE;
+
+	for (int i = 0; i < COUNT(sets) * COUNT(units) && status; i++) {
+		settings->isa = sets[i / COUNT(units)];
+		settings->precision = units[i % COUNT(units)];
+		status = cpu_backend.open(settings, device);
+	}
+	return status;
+}
+
 static int open_recorded(const struct run_platform *first, struct comm *comm, struct platform *platform)
 {
-	struct device_settings settings = {.threads = first->threads, .isa = first->isa};
-	int status = cpu_backend.open(&settings, &platform->device);
+	struct device_settings settings = {.threads = first->threads};
+	int status = use_lowest(
+		comm, open_nearest(first, &settings, &platform->device), &settings, &platform->device);
+	const struct device *device = platform->device;
 
-	if (status == STATUS_UNAVAILABLE) {
-		settings.isa = "auto";
-		status = cpu_backend.open(&settings, &platform->device);
-	}
-	status = use_lowest_isa(comm, status, &settings, &platform->device);
-	if (!status && strcmp(first->isa, platform->device->backend->isa(platform->device)) != 0)
+	if (!status && strcmp(first->isa, device->backend->isa(device)) != 0)
 		differ(platform, "instruction set");
+	if (!status && strcmp(first->precision, device->backend->precision(device)) != 0)
+		differ(platform, "precision");
 	return status;
 }
 
@@ -170,15 +191,20 @@ static int compare(
 		return error_set(STATUS_UNAVAILABLE,
 			"%s: not the first shift's %s, so the bits may differ (--same-bits)", run->path,
 			platform->differs);
-	warn("%s: not the first shift's %s; the numbers may differ in the last bits", run->path,
-		platform->differs);
+	if (strcmp(platform->now.precision, "f32") == 0 && strcmp(first->precision, "f32") != 0)
+		warn("%s: not the first shift's %s; products are float32 here, not %s", run->path,
+			platform->differs, first->precision);
+	else
+		warn("%s: not the first shift's %s; the numbers may differ in the last bits", run->path,
+			platform->differs);
 	return 0;
 }
 
 int platform_open(const struct run *run, bool same_bits, struct comm *comm, struct platform *platform)
 {
 	struct run_platform first;
-	struct device_settings settings = {.isa = config_text(run->config, "cpu.isa")};
+	struct device_settings settings = {.isa = config_text(run->config, "cpu.isa"),
+		.precision = config_text(run->config, "precision")};
 	int status;
 
 	memset(platform, 0, sizeof(*platform));
@@ -196,7 +222,7 @@ int platform_open(const struct run *run, bool same_bits, struct comm *comm, stru
 		status = share_threads(comm, &settings.threads);
 	if (!status)
 		status = cpu_backend.open(&settings, &platform->device);
-	status = use_lowest_isa(comm, status, &settings, &platform->device);
+	status = use_lowest(comm, status, &settings, &platform->device);
 	return status ? status : describe(platform, settings.threads);
 }
 

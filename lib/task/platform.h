@@ -18,7 +18,7 @@ struct platform {
 
 /* Opens the device as platform.cfg says, or, in the first shift, as the configuration says. What cannot be obeyed is one
  * warning and a word in `differs`; with `same_bits` it is STATUS_UNAVAILABLE. Writes nothing. Every rank calls it; all compute with the
- * same instruction set, the lowest of their processors', and the same number of threads: CPUs that ranks have in common are shared
+ * same instruction set and precision, the lowest of their processors', and the same number of threads: CPUs that ranks have in common are shared
  * among them. */
 int platform_open(const struct run *run, bool same_bits, struct comm *comm, struct platform *platform);
 /* Writes platform.cfg when there is none yet. For the owner of the run. */

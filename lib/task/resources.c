@@ -179,7 +179,8 @@ int resources_describe(const struct run *run, const struct platform *platform,
 	row(rows, "missing_files", (double)training->missing, "");
 	row(rows, "notice", ceil(notice(run, platform, training, checkpoint)), "s");
 	row(rows, "threads", platform->now.threads, "");
-	text_format(rows, "isa\t%s\t\ndevice\t%s\t\n", platform->now.isa, platform->now.model);
+	text_format(rows, "isa\t%s\t\nprecision\t%s\t\ndevice\t%s\t\n", platform->now.isa,
+		platform->now.precision, platform->now.model);
 	row(rows, "memory_bytes", (double)needed, "B");
 	row(rows, "memory_here_bytes", (double)here, "B");
 	text_format(rows, "fits\t%s\t\n", needed <= here ? "yes" : "no");
