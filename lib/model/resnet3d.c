@@ -307,7 +307,7 @@ static int stages(struct resnet3d_builder *b, int x)
 
 	for (int i = 0; i < STAGES; i++) {
 		struct resnet3d_stage stage = stage_of(b->resnet, i);
-		char name[16];
+		char name[32];
 
 		snprintf(name, sizeof(name), "layer%d", i + 1);
 		resnet3d_module(b, name);
