@@ -207,6 +207,30 @@ static void digest_names(const struct store *store, char hex[65])
 	text_release(&text);
 }
 
+/* The first tensor that does not stand behind the one before it, by its name alone; NULL when there is none. */
+static const char *first_unordered(const struct store *store, enum resnet3d_family family)
+{
+	for (size_t i = 1; i < store_count(store); i++) {
+		const char *before = store_parameter(store, i - 1)->name,
+			   *name = store_parameter(store, i)->name;
+
+		if (resnet3d_compare_names(family, before, name) >= 0 ||
+			resnet3d_compare_names(family, name, before) <= 0 ||
+			resnet3d_compare_names(family, store_parameter(store, i / 2)->name, name) >= 0)
+			return name;
+		if (text_ends(before, "running_var")) {
+			char counter[256];
+
+			snprintf(counter, sizeof(counter), "%.*snum_batches_tracked",
+				(int)(strlen(before) - strlen("running_var")), before);
+			if (resnet3d_compare_names(family, before, counter) >= 0 ||
+				resnet3d_compare_names(family, counter, name) >= 0)
+				return before;
+		}
+	}
+	return NULL;
+}
+
 static void check_names(const char *family, int64_t depth, const char *shortcut, const char *expected)
 {
 	struct resnet3d resnet =
@@ -219,6 +243,10 @@ static void check_names(const char *family, int64_t depth, const char *shortcut,
 	digest_names(graph_store(graph), digest);
 	snprintf(name, sizeof(name), "names, sizes and order of %s-%d %s", family, (int)depth, shortcut);
 	check_text(digest, expected, name);
+	const char *unordered = first_unordered(graph_store(graph), resnet.family);
+	snprintf(name, sizeof(name), "the order of %s-%d %s follows from the names", family, (int)depth,
+		shortcut);
+	check_report(!unordered, name, "%s", unordered ? unordered : "");
 	program_free(graph->program);
 }
 
