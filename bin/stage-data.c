@@ -23,7 +23,7 @@ static const struct option_row option_rows[] = {
 	{"list", 0, "FILE", "only the files named in FILE, one a line, relative to SOURCE", &options.list,
 		OPTION_TEXT},
 	{"null", '0', NULL, "names in the list end with NUL instead of newline", &options.null, OPTION_FLAG},
-	{"pack", 0, NULL, "make one archive of a directory, which programs read as it is", &options.pack,
+	{"pack", 0, NULL, "make one archive of a source, which programs read as it is", &options.pack,
 		OPTION_FLAG},
 	{"budget", 0, "BYTES", "remove the copies used longest ago where all would take more",
 		&options.budget, OPTION_BYTES},

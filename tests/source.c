@@ -1,4 +1,7 @@
-/* Data files: a pack is seen as the directory it was made of; packs that are cut, damaged or lying are refused. */
+/*
+ * Data files: a pack is seen as the directory it was made of; packs that are cut, damaged or lying are refused.
+ * `source PATH NAME ...` prints files of a source instead.
+ */
 #include <errno.h>
 #include <sys/stat.h>
 
@@ -193,8 +196,25 @@ static void test_damage(const char *path, struct text *pack)
 	check_status(source_open("nowhere", &source), STATUS_NO_INPUT, "a missing source is");
 }
 
-int main(void)
+static int print_files(const char *path, int count, char **names)
 {
+	struct source *source;
+	int status = source_open(path, &source);
+	for (int i = 0; i < count && !status; i++) {
+		char *data = NULL;
+		size_t bytes = 0;
+		status = source_read(source, names[i], 1 << 30, &data, &bytes);
+		if (!status)
+			fwrite(data, 1, bytes, stdout);
+		free(data);
+	}
+	return status ? error_print(status) : status;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 2)
+		return print_files(argv[1], argc - 2, argv + 2);
 	struct text pack = {0};
 	char *directory = path_join(check_scratch(), "tree"), *path = path_join(check_scratch(), "tree.tar");
 	make(directory, &pack);

@@ -1,4 +1,5 @@
 # stage-data --pack: a directory as one archive that programs read as it is; and the budget of all copies.
+# seconds: 30
 
 load helper
 
@@ -176,7 +177,7 @@ same_tree() { # SOURCE PACK
 	[ "$(tar tf "$copy" | grep -v '/$' | grep -v nightshift)" = $'a/3\nc d/-dash' ]
 }
 
-@test "a pack is a source as it is; other archives are unpacked as ever" {
+@test "a pack is a source as it is" {
 	tree source
 	stage 0 --pack source
 	cp "$copy" mine.tar
@@ -185,9 +186,60 @@ same_tree() { # SOURCE PACK
 	cmp mine.tar "$copy"
 	stage 0 --pack mine.tar
 	cmp mine.tar "$copy"
-	tar cf other.tar -C source .
-	stage 0 --pack other.tar
-	diff -r source "$copy"
+}
+
+@test "archives, plain and compressed, become packs; a notice, a kill and a full disk leave none" {
+	tree source
+	tar cf plain.tar -C source .
+	tar czf packed.tgz -C source a nothing 'c d'
+	stage 0 --pack plain.tar
+	same_tree source "$copy"
+	[ "$(copied)" -eq $files ]
+	stage 0 --pack plain.tar
+	[ -z "$stderr" ]
+	stage 0 --pack --verify plain.tar
+	[ -z "$(copied)" ]
+	stage 0 --pack packed.tgz
+	rm -r source/empty source/long*
+	same_tree source "$copy"
+	rm -rf scratch/*
+	run_tool 137 with_fault write:3:KILL stage-data --pack --to scratch plain.tar
+	[ ! -e "$(echo scratch/nightshift-*/*/)/MANIFEST" ]
+	run_tool 73 with_fault 'write:3+:ENOSPC' stage-data --pack --to scratch packed.tgz
+	tree source
+	stage 0 --pack plain.tar
+	same_tree source "$copy"
+	head -c 700000 plain.tar >cut.tar
+	run_tool 65 stage-data --pack --to scratch cut.tar
+	one_error 'cut.tar'
+}
+
+@test "archives: links to files are files, the last of two counts, links out and to directories are refused" {
+	mkdir -p source/d
+	echo one >source/file
+	ln source/file source/hard
+	ln -s ../file source/d/soft
+	ln -s d/soft source/twice
+	tar cf links.tar -C source file hard d/soft twice
+	echo two >source/file
+	tar rf links.tar -C source d
+	tar rf links.tar -C source file
+	stage 0 --pack links.tar
+	for name in file hard d/soft twice; do
+		[ "$("$ROOT/build/tests/source" "$copy" "$name")" = two ]
+	done
+	ln -s d source/directory
+	tar cf directory.tar -C source d directory file
+	run_tool 65 stage-data --pack --to scratch directory.tar
+	one_error 'directory: is a link to a directory'
+	ln -s /etc/passwd source/out
+	tar cf out.tar -C source out
+	run_tool 65 stage-data --pack --to scratch out.tar
+	one_error 'outside of the archive'
+	ln -s gone source/dangling
+	tar cf dangling.tar -C source dangling
+	run_tool 65 stage-data --pack --to scratch dangling.tar
+	one_error 'which is not there'
 }
 
 @test "a run on a pack is the run on its directory" {

@@ -120,6 +120,18 @@ static int list_one(struct wanted *wanted)
 	return status;
 }
 
+/* The same source as one pack is another copy. */
+static void pack_key(struct wanted *wanted)
+{
+	struct sha256 digest;
+	char hex[65];
+	sha256_init(&digest);
+	sha256_update(&digest, "pack 1", 7);
+	sha256_update(&digest, wanted->key, 32);
+	sha256_hex(&digest, hex);
+	memcpy(wanted->key, hex, 32);
+}
+
 static void archive_key(struct wanted *wanted, const struct stat *information)
 {
 	struct sha256 digest;
@@ -132,18 +144,6 @@ static void archive_key(struct wanted *wanted, const struct stat *information)
 	sha256_hex(&digest, hex);
 	memcpy(wanted->key, hex, 32);
 	wanted->key[32] = 0;
-}
-
-/* The same source as one pack is another copy. */
-static void pack_key(struct wanted *wanted)
-{
-	struct sha256 digest;
-	char hex[65];
-	sha256_init(&digest);
-	sha256_update(&digest, "pack 1", 7);
-	sha256_update(&digest, wanted->key, 32);
-	sha256_hex(&digest, hex);
-	memcpy(wanted->key, hex, 32);
 }
 
 /* Lists the source and gives it its key. */
@@ -159,6 +159,9 @@ static int list_source(struct wanted *wanted)
 		return error_set(STATUS_USAGE, "%s: --list wants a directory", wanted->real);
 	if (wanted->archive) {
 		archive_key(wanted, &information);
+		if (wanted->options->pack)
+			pack_key(wanted);
+		wanted->pack = wanted->options->pack;
 		return STATUS_OK;
 	}
 	int status = !directory              ? list_one(wanted)
@@ -311,6 +314,8 @@ static int rows_of_tree(const struct stage_tree *tree, struct stage_rows *rows)
 static int copy_source(struct wanted *wanted, const struct stage_rows *have,
 	const struct stage_target *target, struct stage_rows *rows, struct stage_count *count)
 {
+	if (wanted->archive && wanted->pack)
+		return stage_pack_archive(wanted->real, target, rows, count);
 	if (wanted->archive)
 		return stage_tar_unpack(wanted->real, have, target, wanted->jobs, wanted->real, rows, count);
 	if (wanted->pack)

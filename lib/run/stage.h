@@ -23,12 +23,13 @@
 #include "run/run.h"
 
 struct stage_options {
-	const char *to;   /* scratch directory; NULL or "": the site's usual places, and what is local stays where it is */
-	bool in_place;    /* copy nothing */
-	bool verify;      /* read the copy back and compare it with the digests taken while reading the source */
-	bool follow;      /* links that leave the source are followed instead of refused */
-	int jobs;         /* files copied at once; 0: chosen */
-	bool pack;        /* a directory becomes one pack (file/pack.h), as which it is read */
+	const char *
+		to; /* scratch directory; NULL or "": the site's usual places, and what is local stays where it is */
+	bool in_place; /* copy nothing */
+	bool verify;   /* read the copy back and compare it with the digests taken while reading the source */
+	bool follow;   /* links that leave the source are followed instead of refused */
+	int jobs;      /* files copied at once; 0: chosen */
+	bool pack;     /* a directory becomes one pack (file/pack.h), as which it is read */
 	uint64_t budget;  /* bytes that the copies of this user may take on the node's scratch; 0: no limit */
 	const char *list; /* NULL, or a file that names the wanted files below the source, one a line */
 	bool null;        /* names in the list end with NUL instead of newline */

@@ -318,53 +318,63 @@ static int list_entries(
 	return status;
 }
 
-/* The index, the file's length, and its row for the manifest. */
+int stage_pack_close(const struct stage_target *target, int descriptor, struct pack_entry *entries,
+	size_t count, uint64_t end, uint32_t crc, struct stage_rows *rows)
+{
+	size_t bytes = 0;
+	char *tail = NULL;
+	int status = pack_tail(entries, count, end, &tail, &bytes);
+	if (!status)
+		status = stage_write_at(target, STAGE_PACK, descriptor, tail, bytes, end);
+	if (!status && ftruncate(descriptor, (off_t)(end + bytes)))
+		status = error_errno(0, "%s/%s", target->path, STAGE_PACK);
+	if (!status)
+		status = stage_rows_add(
+			rows, STAGE_PACK, 0, end + bytes, crc32c_combine(crc, crc32c(0, tail, bytes), bytes));
+	free(tail);
+	return status;
+}
+
 static int close_pack(struct packing *packing, struct stage_rows *rows)
 {
 	const struct stage_tree *tree = packing->tree;
 	struct pack_entry *entries = memory_new(tree->directory_count + tree->file_count, sizeof *entries);
 	struct names names = {0};
-	size_t count = 0, bytes = 0;
-	char *tail = NULL;
+	size_t count = 0;
 	uint32_t crc = 0;
 	join_parts(packing);
-	int status = entries ? list_entries(packing, entries, &count, &names) : error_status();
-	if (!status)
-		status = pack_tail(entries, count, packing->end, &tail, &bytes);
-	if (!status)
-		status = stage_write_at(
-			packing->target, STAGE_PACK, packing->descriptor, tail, bytes, packing->end);
-	if (!status && ftruncate(packing->descriptor, (off_t)(packing->end + bytes)))
-		status = error_errno(0, "%s/%s", packing->target->path, STAGE_PACK);
 	for (size_t i = 0; i < packing->piece_count; i++)
 		crc = crc32c_combine(
 			crc, packing->pieces[i].crc, packing->pieces[i].end - packing->pieces[i].begin);
+	int status = entries ? list_entries(packing, entries, &count, &names) : error_status();
 	if (!status)
-		status = stage_rows_add(rows, STAGE_PACK, 0, packing->end + bytes,
-			crc32c_combine(crc, crc32c(0, tail, bytes), bytes));
-	free(tail);
+		status = stage_pack_close(
+			packing->target, packing->descriptor, entries, count, packing->end, crc, rows);
 	names_release(&names);
 	free(entries);
 	return status;
 }
 
-/* Opens the pack, with room for all of it where the file system can promise that. */
+int stage_pack_open(const struct stage_target *target, uint64_t bytes, int *descriptor)
+{
+	struct stat there;
+	*descriptor = openat(target->descriptor, STAGE_PACK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (*descriptor < 0 || fstat(*descriptor, &there))
+		return error_errno(0, "cannot create %s/%s", target->path, STAGE_PACK);
+	uint64_t taken = (uint64_t)there.st_blocks * 512;
+	return stage_space_check(target, bytes > taken ? bytes - taken : 0, 2);
+}
+
+/* With room for all of it where the file system can promise that. */
 static int open_pack(struct packing *packing)
 {
-	const struct stage_target *target = packing->target;
-	struct stat there;
-	packing->descriptor =
-		openat(target->descriptor, STAGE_PACK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (packing->descriptor < 0 || fstat(packing->descriptor, &there))
-		return error_errno(0, "cannot create %s/%s", target->path, STAGE_PACK);
-	/* Around the index: names, 32 bytes an entry, and what fills its block. */
+	/* The index: names, 32 bytes an entry, and what fills its block. */
 	uint64_t whole = packing->end + packing->tree->file_count * 128 + (64 << 10);
-	uint64_t taken = (uint64_t)there.st_blocks * 512;
-	int status = stage_space_check(target, whole > taken ? whole - taken : 0, 2);
+	int status = stage_pack_open(packing->target, whole, &packing->descriptor);
 	if (!status && packing->end &&
 		fallocate(packing->descriptor, FALLOC_FL_KEEP_SIZE, 0, (off_t)packing->end) &&
 		errno == ENOSPC)
-		status = error_errno(0, "%s/%s", target->path, STAGE_PACK);
+		status = error_errno(0, "%s/%s", packing->target->path, STAGE_PACK);
 	return status;
 }
 

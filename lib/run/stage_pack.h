@@ -8,6 +8,7 @@
 #ifndef NIGHTSHIFT_RUN_STAGE_PACK_H
 #define NIGHTSHIFT_RUN_STAGE_PACK_H
 
+#include "file/pack.h"
 #include "run/stage_files.h"
 #include "run/stage_rows.h"
 #include "run/stage_tree.h"
@@ -18,5 +19,16 @@
  * gets the pack's row. STATUS_AGAIN on notice, after whole pieces. Space is checked before the first byte. */
 int stage_pack_copy(struct stage_tree *tree, const struct stage_rows *have, const struct stage_target *target,
 	int jobs, const char *what, struct stage_rows *rows, struct stage_count *count);
+
+/* The same of a tar archive, read once from front to back. Links to files are entries of their own with the same data; one to a
+ * directory, or to what is not there, is STATUS_DATA. An interrupted one begins anew. */
+int stage_pack_archive(const char *archive, const struct stage_target *target, struct stage_rows *rows,
+	struct stage_count *count);
+
+/* For both: opens the pack after a look at the space; and ends it behind the members, whose digest is `crc`, with the index of
+ * `entries`, the file's length, and its row. */
+int stage_pack_open(const struct stage_target *target, uint64_t bytes, int *descriptor);
+int stage_pack_close(const struct stage_target *target, int descriptor, struct pack_entry *entries,
+	size_t count, uint64_t end, uint32_t crc, struct stage_rows *rows);
 
 #endif

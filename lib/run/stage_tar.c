@@ -309,19 +309,31 @@ static char *resolve(const struct tar_member *member)
 	return below;
 }
 
-static int add_link(struct unpack *unpack, const struct tar_member *member)
+int stage_tar_goal(const char *archive, const struct tar_member *member, char **goal)
 {
+	*goal = NULL;
 	if (member->type == 'l' && leaves_root(member->name, member->target))
 		return error_set(STATUS_DATA,
-			"%s: %s: is a link to %s, outside of the archive; pack it with tar -h",
-			unpack->archive, member->name, member->target);
+			"%s: %s: is a link to %s, outside of the archive; pack it with tar -h", archive,
+			member->name, member->target);
+	*goal = resolve(member);
+	return *goal ? STATUS_OK : error_status();
+}
+
+static int add_link(struct unpack *unpack, const struct tar_member *member)
+{
+	char *goal;
+	int status = stage_tar_goal(unpack->archive, member, &goal);
+	if (status)
+		return status;
 	if (memory_grow(
-		    &unpack->links, &unpack->link_capacity, unpack->link_count + 1, sizeof *unpack->links))
+		    &unpack->links, &unpack->link_capacity, unpack->link_count + 1, sizeof *unpack->links)) {
+		free(goal);
 		return error_status();
+	}
 	struct link *link = &unpack->links[unpack->link_count++];
-	*link = (struct link){
-		.path = memory_text(member->name), .goal = resolve(member), .hard = member->type == 'h'};
-	return link->path && link->goal ? STATUS_OK : error_status();
+	*link = (struct link){.path = memory_text(member->name), .goal = goal, .hard = member->type == 'h'};
+	return link->path ? STATUS_OK : error_status();
 }
 
 /* A link to a directory says the way from the root: its own text might climb out through another link. */

@@ -6,6 +6,7 @@
 #ifndef NIGHTSHIFT_RUN_STAGE_TAR_H
 #define NIGHTSHIFT_RUN_STAGE_TAR_H
 
+#include "file/tar.h"
 #include "run/stage_files.h"
 #include "run/stage_rows.h"
 
@@ -13,6 +14,9 @@
  * whole files. */
 int stage_tar_unpack(const char *archive, const struct stage_rows *have, const struct stage_target *target,
 	int jobs, const char *what, struct stage_rows *rows, struct stage_count *count);
+
+/* What a link of an archive points to, below the root of the archive ("" is the root); owned by the caller. STATUS_DATA: it leaves it. */
+int stage_tar_goal(const char *archive, const struct tar_member *member, char **goal);
 
 /* Whether the name or the first bytes of `path` are those of a tar archive, compressed or not. */
 bool stage_is_archive(const char *path);
