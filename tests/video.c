@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include <jpeglib.h>
+#include <zlib.h>
 
 #include "base/files.h"
 #include "base/random.h"
@@ -588,6 +589,125 @@ static void test_scaled(void)
 	free(path);
 }
 
+/* ---- HDF5 ---- */
+
+/* CRC-32 of frame i by the golden table; 0: not there. */
+static uint32_t golden_sum(const char *kind, int i)
+{
+	char *data, *at, key[32], digits[16];
+	size_t bytes;
+	int64_t sum = 0;
+
+	if (file_read("tests/golden/video.tsv", 1 << 16, &data, &bytes))
+		return 0;
+	snprintf(key, sizeof key, "%s\t%d\t", kind, i);
+	at = strstr(data, key);
+	if (at) {
+		snprintf(digits, sizeof digits, "%.*s", (int)strcspn(at + strlen(key), "\n"),
+			at + strlen(key));
+		text_to_int64(digits, &sum);
+	}
+	free(data);
+	return (uint32_t)sum;
+}
+
+static void test_hdf5_file(const char *name, bool flow)
+{
+	char path[64];
+	struct video_options options = {.name = "h", .layout = "hdf5", .path = path, .flow = flow};
+	struct clip_geometry geometry;
+	uint8_t out[4 * 18 * 26 * 3];
+	struct video_set *set;
+	static const int64_t numbers[] = {3, 0, 1, 2};
+	bool good = true;
+
+	snprintf(path, sizeof path, "tests/golden/video/%s.hdf5", name);
+	struct video_reader *reader = reader_of(&options, &set);
+	const struct video_sample *sample = video_set_sample(set, 0);
+	size_t bytes = (size_t)(18 * 26 * video_set_channels(set));
+
+	clip_crop_none(&geometry, 18, 26, 18);
+	good &= sample->first == 0 && sample->end == 4 && !strcmp(sample->id, name);
+	good &= !video_read(reader, 0, numbers, 4, &geometry, false, out);
+	for (int i = 0; good && i < 4; i++)
+		good &= crc32(0, out + (size_t)i * bytes, (uInt)bytes) ==
+			golden_sum(flow ? "flow" : "rgb", (int)numbers[i]);
+	check_report(good, name, "%s", error_message());
+	video_reader_free(reader);
+	video_set_close(set);
+}
+
+/* A crop that is mirrored: u is negated, v is not. */
+static void test_flow(void)
+{
+	struct video_options options = {
+		.name = "h", .layout = "hdf5", .path = "tests/golden/video/flow.hdf5", .flow = true};
+	struct video_set *set;
+	struct video_reader *reader = reader_of(&options, &set);
+	struct clip_geometry geometry;
+	uint8_t plain[SIDE * SIDE * 2], mirrored[SIDE * SIDE * 2], original[SIDE * SIDE * 2];
+	static const int64_t number = 2;
+	bool good = true;
+
+	clip_crop_corner_at(&geometry, 18, 26, SIDE, 1, 4);
+	check_status(video_read(reader, 0, &number, 1, &geometry, false, plain), 0, "a crop of flow");
+	geometry.flip = true;
+	check_status(video_read(reader, 0, &number, 1, &geometry, false, mirrored), 0, "mirrored");
+	check_status(video_read(reader, 0, &number, 1, &geometry, true, original), 0, "as the original");
+	for (int y = 0; y < SIDE; y++)
+		for (int x = 0; x < SIDE; x++) {
+			const uint8_t *p = plain + 2 * (y * SIDE + x);
+			int at = 2 * (y * SIDE + SIDE - 1 - x);
+
+			good &= mirrored[at] == 255 - p[0] && mirrored[at + 1] == p[1] &&
+				original[at] == p[0] && original[at + 1] == p[1];
+		}
+	check(good, "horizontal flow turns around in a mirror");
+	video_reader_free(reader);
+	video_set_close(set);
+}
+
+static void refuses_hdf5(const char *path, bool flow, int status, const char *words, const char *name)
+{
+	struct video_options options = {.name = "h", .layout = "hdf5", .path = path, .flow = flow};
+	struct video_set *set;
+	int found = video_set_open(&options, &set);
+
+	check_report(found == status && strstr(error_message(), words), name, "status %d: %s", found,
+		error_message());
+	if (!found)
+		video_set_close(set);
+}
+
+static void test_hdf5(void)
+{
+	char *half = place("half.hdf5"), *text = place("text.hdf5"), *data;
+	size_t bytes;
+
+	test_hdf5_file("plain", false);
+	test_hdf5_file("latest", false);
+	test_hdf5_file("chunked", false);
+	test_hdf5_file("flow", true);
+	test_flow();
+	refuses_hdf5("tests/golden/video/compressed.hdf5", false, STATUS_DATA, "write it without options",
+		"a compressed dataset");
+	refuses_hdf5("tests/golden/video/wrong.hdf5", false, STATUS_DATA, "is not a list of images",
+		"a dataset of numbers");
+	refuses_hdf5("tests/golden/video/flow.hdf5", false, STATUS_DATA, "no dataset \"video\"",
+		"no such dataset");
+	refuses_hdf5("tests/golden/video/plain.hdf5", true, STATUS_DATA, "no dataset \"video_u\"",
+		"no flow in it");
+	if (!file_read("tests/golden/video/plain.hdf5", 1 << 20, &data, &bytes)) {
+		put("half.hdf5", data, bytes / 40);
+		free(data);
+	}
+	put_text("text.hdf5", "this is no such file at all, but long enough to hold a superblock");
+	refuses_hdf5(half, false, STATUS_DATA, "damaged HDF5 file", "the beginning of a file");
+	refuses_hdf5(text, false, STATUS_DATA, "no HDF5 file", "another file");
+	free(half);
+	free(text);
+}
+
 int main(void)
 {
 	test_parts();
@@ -600,5 +720,6 @@ int main(void)
 	test_missing_frames();
 	test_bad_frames();
 	test_scaled();
+	test_hdf5();
 	return check_summary();
 }

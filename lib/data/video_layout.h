@@ -29,7 +29,7 @@ struct video_layout {
 	int (*nearest)(struct video_store *store, int64_t number, int64_t *found);
 };
 
-extern const struct video_layout video_layout_frames, video_layout_film;
+extern const struct video_layout video_layout_frames, video_layout_hdf5, video_layout_film;
 /* NULL with a message. */
 const struct video_layout *video_layout_find(const char *name);
 

@@ -16,7 +16,8 @@
 
 enum { SHORTEST_EVENT = 8 /* frames of ActivityNet's annotations */, COUNT_THREADS = 16 };
 
-static const struct video_layout *const layouts[] = {&video_layout_frames, &video_layout_film};
+static const struct video_layout *const layouts[] = {
+	&video_layout_frames, &video_layout_hdf5, &video_layout_film};
 
 const struct video_layout *video_layout_find(const char *name)
 {

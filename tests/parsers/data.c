@@ -1,9 +1,12 @@
 /* Split lists of depth datasets, and the names that follow from their rows. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "data/depth.h"
+#include "data/video_csv.h"
+#include "data/video_list.h"
 #include "data/video_result.h"
 #include "fuzz.h"
 
@@ -63,4 +66,61 @@ static int parse_results(const void *data, size_t bytes)
 	return status;
 }
 
-const struct fuzz_parser fuzz_data[] = {{"depth-list", parse_list}, {"video-result", parse_results}, {0}};
+/* Every entry has what its readers rely on. */
+static int parse_annotation(const void *data, size_t bytes)
+{
+	int result = STATUS_DATA;
+
+	for (int untrimmed = 0; untrimmed < 2; untrimmed++) {
+		struct video_annotation annotation;
+		struct text json = {0};
+		const char *path = fuzz_path(data, bytes);
+		int status = path ? video_annotation_read(path, untrimmed, &annotation) : STATUS_FAILURE;
+
+		if (status)
+			continue;
+		for (size_t i = 0; i < annotation.count; i++) {
+			const struct video_entry *entry = &annotation.entry[i];
+
+			if (!entry->id || entry->label >= (int64_t)annotation.labels.count ||
+				entry->first < 0 || entry->end < entry->first)
+				abort();
+		}
+		video_annotation_write(&annotation, &json);
+		text_release(&json);
+		video_annotation_release(&annotation);
+		result = STATUS_OK;
+	}
+	return result;
+}
+
+/* Rows with and without separators; fields lie in the file's bytes and have an end. */
+static int parse_rows(const void *data, size_t bytes)
+{
+	int result = STATUS_OK;
+
+	for (int form = 0; form < 3; form++) {
+		struct video_csv csv;
+		const char *path = fuzz_path(data, bytes);
+		bool more = true;
+		size_t sum = 0;
+		int status = path ? video_csv_open(&csv, path, form ? ',' : 0, form == 2) : STATUS_FAILURE;
+
+		while (!status && !(status = video_csv_next(&csv, &more)) && more) {
+			const char *label = video_csv_field(&csv, "label");
+
+			for (int i = 0; i < csv.count; i++)
+				sum += strlen(csv.field[i]);
+			sum += label ? strlen(label) : 0;
+		}
+		if (sum > 2 * bytes)
+			abort();
+		if (path)
+			video_csv_close(&csv);
+		result = status ? status : result;
+	}
+	return result;
+}
+
+const struct fuzz_parser fuzz_data[] = {{"depth-list", parse_list}, {"video-annotation", parse_annotation},
+	{"video-rows", parse_rows}, {"video-result", parse_results}, {0}};

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "file/hdf5.h"
 #include "file/image.h"
 #include "file/jpeg.h"
 #include "file/npy.h"
@@ -19,6 +20,7 @@
 #include "file/png.h"
 #include "file/pnm.h"
 #include "file/safetensors.h"
+#include "file/source.h"
 #include "file/tar.h"
 #include "file/tfevents.h"
 #include "file/torch.h"
@@ -342,7 +344,57 @@ static int parse_tsv(const void *data, size_t bytes)
 	return status;
 }
 
-const struct fuzz_parser fuzz_file[] = {{"png", parse_png}, {"jpeg", parse_jpeg}, {"pnm", parse_pnm},
-	{"torch", parse_torch}, {"pickle", parse_pickle}, {"pack", parse_pack}, {"image", parse_image},
-	{"npy", parse_npy}, {"safetensors", parse_safetensors}, {"index", parse_index}, {"tar", parse_tar},
+/* The middle of the image, at full size and at a quarter. */
+static int parse_jpeg_part(const void *data, size_t bytes)
+{
+	struct jpeg_part part = {0};
+	int height, width, status = jpeg_size("x", data, bytes, &height, &width);
+
+	for (int denominator = 1; !status && denominator <= 4; denominator *= 4) {
+		part.channels = 3;
+		part.denominator = denominator;
+		part.top = height / 3 / denominator;
+		part.left = width / 3 / denominator;
+		part.height = (height / 3 + denominator) / denominator;
+		part.width = (width / 3 + denominator) / denominator;
+		status = jpeg_decode_part("x", data, bytes, &part);
+		if (!status)
+			free(memory_copy(
+				part.pixels, (size_t)part.height * (size_t)part.width * 3 + JPEG_SLACK));
+	}
+	jpeg_part_release(&part);
+	return status;
+}
+
+static struct source_place place_of(const void *data, size_t bytes)
+{
+	return (struct source_place){.path = (char *)(uintptr_t)fuzz_path(data, bytes), .bytes = bytes};
+}
+
+static int parse_hdf5(const void *data, size_t bytes)
+{
+	struct source_place place = place_of(data, bytes);
+	struct hdf5_strings strings;
+	struct hdf5 *file;
+	int status = place.path ? hdf5_open("x", &place, &file) : STATUS_FAILURE;
+
+	if (status)
+		return status;
+	status = hdf5_find(file, "video", &strings);
+	for (uint64_t i = 0; !status && i < strings.count && i < 8; i++) {
+		char *element;
+		size_t length;
+
+		status = hdf5_read(file, &strings, i, 1 << 24, &element, &length);
+		if (!status)
+			free(element);
+	}
+	hdf5_close(file);
+	return status;
+}
+
+const struct fuzz_parser fuzz_file[] = {{"jpeg-part", parse_jpeg_part}, {"hdf5", parse_hdf5},
+	{"png", parse_png}, {"jpeg", parse_jpeg}, {"pnm", parse_pnm}, {"torch", parse_torch},
+	{"pickle", parse_pickle}, {"pack", parse_pack}, {"image", parse_image}, {"npy", parse_npy},
+	{"safetensors", parse_safetensors}, {"index", parse_index}, {"tar", parse_tar},
 	{"tfevents", parse_tfevents}, {"tsv", parse_tsv}, {0}};
