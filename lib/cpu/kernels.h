@@ -24,6 +24,8 @@
  */
 struct strip {
 	const float *a, *b, *bias; /* bias [columns] or NULL */
+	const float *
+		next; /* what will be read soon: segments * length cache lines are fetched on the way; NULL: nothing */
 	float *c;
 	ptrdiff_t a_row, a_step, a_segment, b_step, b_segment, c_row;
 	int64_t rows, segments, length;
@@ -88,6 +90,8 @@ struct kernels {
 	int strip_rows; /* of a strip that are computed together */
 
 	void (*strip)(const struct strip *strip);
+	void (*copy_rows)(float *to, ptrdiff_t to_row, const float *from, ptrdiff_t from_row, int64_t rows,
+		int64_t columns);
 	/* to[j * to_row + i] = from[i * from_row + j] */
 	void (*turn)(float *to, ptrdiff_t to_row, const float *from, ptrdiff_t from_row, int64_t rows,
 		int64_t columns);

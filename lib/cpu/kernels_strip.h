@@ -6,6 +6,8 @@ INLINE void strip_tile(const struct strip *s, const float *a, float *c, const in
 	const bool ragged, int last)
 {
 	vector sum[STRIP_ROWS][2];
+	const char *next = s->next ? (const char *)s->next : (const char *)s->b;
+	const ptrdiff_t line = s->next ? 64 : 0;
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
 		sum[i][0] = sum[i][1] = (vector){0};
@@ -13,6 +15,8 @@ INLINE void strip_tile(const struct strip *s, const float *a, float *c, const in
 		const float *ap = a + segment * s->a_segment, *bp = s->b + segment * s->b_segment;
 		for (int64_t k = 0; k < s->length; k++, ap += s->a_step, bp += s->b_step) {
 			vector b[2];
+			__builtin_prefetch(next, 0, 2);
+			next += line;
 #pragma GCC unroll 2
 			for (int j = 0; j < vectors; j++)
 				b[j] = ragged && j == vectors - 1 ? load_some(bp + j * LANES, last)
@@ -106,5 +110,17 @@ static void strip(const struct strip *s)
 	for (int64_t t = 0; t < tiles; t++) {
 		int64_t first = s->rows * t / tiles, end = s->rows * (t + 1) / tiles;
 		tile[end - first](s, s->a + first * s->a_row, s->c + first * s->c_row);
+	}
+}
+
+static void copy_rows(
+	float *to, ptrdiff_t to_row, const float *from, ptrdiff_t from_row, int64_t rows, int64_t columns)
+{
+	for (int64_t r = 0; r < rows; r++, to += to_row, from += from_row) {
+		int64_t c = 0;
+		for (; c + LANES <= columns; c += LANES)
+			store(to + c, load(from + c));
+		if (c < columns)
+			store_some(to + c, load_some(from + c, columns - c), columns - c);
 	}
 }

@@ -4,6 +4,7 @@ const struct kernels KERNELS = {
 	.panel = 2 * LANES,
 	.strip_rows = STRIP_ROWS,
 	.strip = strip,
+	.copy_rows = copy_rows,
 	.turn = turn,
 	.winograd_input = winograd_input,
 	.winograd_gradient = winograd_gradient,

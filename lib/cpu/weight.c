@@ -1,25 +1,35 @@
 /*
- * Weight gradients: for each tap of the kernel dw[tap] = sum over output pixels of x^T dy, where both lie. A linear layer
- * is a convolution with one tap over one line of pixels. Sums are chains of at most PIXELS terms, added in order; where
- * dw is too small to be shared out, the pixels are split as well, by a rule that knows the shape alone.
+ * Weight gradients: for each tap of the kernel dw[tap] = sum over output pixels of x^T dy. A linear layer is a convolution with
+ * one tap over one line of pixels. For a chain of at most PIXELS terms the window of x, padded, and dy are copied to where they
+ * stay in the cache; chains are added in order. Lines and frames of padding are left out. Where dw is too small to be shared
+ * out, images (or the pixels of the one line) are split as well, by a rule that knows the shape alone.
  */
 #include <string.h>
 
 #include "cpu/bf16_convolution.h"
 #include "cpu/winograd.h"
 
-#define PIXELS 256
-#define CHANNEL_BLOCK 112
-#define OUT_PANELS 2
-#define ENOUGH_PIECES 8 /* pixels are not split beyond this */
+#define PIXELS 128
+#define CHANNEL_BLOCK 512
+#define OUT_PANELS 8
+#define ENOUGH_PIECES 16 /* images are not split beyond this */
 #define SPLIT_PIXELS 512
+#define FEW_CHANNELS 16 /* up to here the columns of the kernel lie behind one another in a row of a strip */
+#define PAD 16          /* floats between pixels, against strides that are powers of two */
 
 /* How one weight gradient is dealt out. */
 struct weight_plan {
+	bool merged;           /* a row of a block is a column of the kernel and a channel, else a channel */
+	int64_t taps, depth;   /* of a frame of the kernel, and rows of one of them */
+	int64_t rows, columns; /* blocks of those rows and of output channels, of one group */
 	int64_t wide;          /* columns of a block */
-	int64_t rows, columns; /* blocks of channels and of output channels, of one group and tap */
-	int64_t taps, splits;
-	int64_t count; /* elements of dw */
+	int64_t splits;
+	int64_t count;         /* elements of dw */
+	int64_t lines, pixels; /* of a chain */
+	int64_t take[2],
+		step[2]; /* of height and width: what the window takes of x, and the stride in the window */
+	int64_t pixel, line;   /* floats of the window's pixels and lines */
+	int64_t window, panel; /* floats of a window, of a panel of dy */
 };
 
 /* Frames of all samples of dy. */
@@ -28,14 +38,34 @@ static int64_t output_images(const struct convolution_shape *s)
 	return s->samples * s->out_frames;
 }
 
+/* Chains of lines, or of parts of a line; the window that one reads. */
+static void plan_chains(
+	const struct cpu_device *device, const struct convolution_shape *s, struct weight_plan *p)
+{
+	const int64_t image = s->out_height * s->out_width;
+	p->lines = s->out_width > PIXELS ? 1 : divide_up(s->out_height, divide_up(image, PIXELS));
+	p->pixels = smaller(PIXELS, s->out_width);
+	for (int i = 0; i < 2; i++) {
+		p->take[i] = s->kernel[i] == 1 ? s->stride[i] : 1;
+		p->step[i] = s->stride[i] / p->take[i];
+	}
+	p->pixel = p->merged ? s->group_channels : divide_up(divide_up(p->depth, p->rows), PAD) * PAD + PAD;
+	p->line = ((p->pixels - 1) * p->step[1] + s->kernel[1]) * p->pixel;
+	p->window = divide_up(((p->lines - 1) * p->step[0] + s->kernel[0]) * p->line, PAD) * PAD;
+	p->panel = p->lines * p->pixels * device->kernels->panel;
+}
+
 static struct weight_plan weight_plan(const struct cpu_device *device, const struct convolution_shape *s)
 {
-	struct weight_plan p = {.wide = device->kernels->panel * OUT_PANELS,
-		.taps = s->frame_kernel * s->kernel[0] * s->kernel[1]};
-	p.rows = divide_up(s->group_channels, CHANNEL_BLOCK);
+	struct weight_plan p = {.wide = device->kernels->panel * OUT_PANELS};
+	p.merged = s->kernel[1] > 1 && s->group_channels <= FEW_CHANNELS;
+	p.taps = s->kernel[0] * (p.merged ? 1 : s->kernel[1]);
+	p.depth = s->group_channels * (p.merged ? s->kernel[1] : 1);
+	p.rows = p.merged ? 1 : divide_up(p.depth, CHANNEL_BLOCK);
 	p.columns = divide_up(s->group_out, p.wide);
-	p.count = p.taps * s->group_channels * s->out;
-	const int64_t blocks = s->groups * p.taps * p.rows * p.columns;
+	p.count = s->frame_kernel * p.taps * p.depth * s->out;
+	plan_chains(device, s, &p);
+	const int64_t blocks = s->groups * s->frame_kernel * p.rows * p.columns;
 	const int64_t images = output_images(s), pixels = images * s->out_height * s->out_width;
 	/* Images are split; the one line of a linear layer by pixels. */
 	const int64_t most = images > 1 ? images : s->out_height == 1 ? s->out_width : 1;
@@ -43,13 +73,36 @@ static struct weight_plan weight_plan(const struct cpu_device *device, const str
 	return p;
 }
 
-/* A block of dw: `channels` by `columns`, from the pixels [first_pixel, end_pixel) of each line of the images
- * [first_image, end_image). */
-struct weight_block {
-	int64_t channels, columns, first_image, end_image, first_pixel, end_pixel;
-	const float *x, *dy; /* at the block's first channel */
-	float *dw, *packed;
+struct weight_job {
+	const struct cpu_device *device;
+	const struct convolution_shape *shape;
+	struct weight_plan plan;
+	const float *x, *dy;
+	float *dw, *parts,
+		*scratch; /* parts: dw of the splits behind the first; scratch: a window and panels a thread */
 	bool accumulate;
+};
+
+static int64_t scratch_floats(const struct weight_plan *p)
+{
+	return p->window + p->panel * OUT_PANELS;
+}
+
+/* A block of dw in one frame of the kernel, from the pixels [first_pixel, end_pixel) of each line of the images [first_image,
+ * end_image). */
+struct weight_block {
+	const struct weight_job *job;
+	int64_t frame, row, rows, columns, first_image, end_image, first_pixel, end_pixel;
+	const float *x, *dy; /* at the group's first channel, at the block's first */
+	float *dw;           /* of the frame's first tap */
+	float *window, *panels;
+};
+
+/* A chain: pixels [pixel, pixel + pixels) of the lines [line, line + lines) of an image of dy, which reads the frame `from`. */
+struct weight_chain {
+	int64_t image, from, line, lines, pixel, pixels;
+	const float *next[2]; /* what the next chain will read of x and dy */
+	int64_t left[2];
 };
 
 /* Outputs [*first, *end) along one axis that read inside the input by this tap. */
@@ -57,103 +110,169 @@ static void valid_outputs(
 	int64_t tap, int64_t stride, int64_t pad, int64_t size, int64_t outputs, int64_t *first, int64_t *end)
 {
 	const int64_t shift = pad - tap;
-	*first = shift > 0 ? divide_up(shift, stride) : 0;
+	*first = smaller(outputs, shift > 0 ? divide_up(shift, stride) : 0);
 	*end = size - 1 + shift >= 0 ? smaller(outputs, (size - 1 + shift) / stride + 1) : 0;
-	*first = smaller(*first, *end);
+	*end = larger(*first, *end);
 }
 
-/* Lines of dy, one panel wide, behind one another. */
-static void pack_lines(const struct convolution_shape *s, float *to, const float *dy, int64_t lines,
-	int64_t pixels, int64_t columns)
+/* The chain's part of dy in panels [panel][line][pixel][column]. */
+static void pack_gradients(const struct weight_block *block, const struct weight_chain *chain)
 {
-	for (int64_t h = 0; h < lines; h++)
-		for (int64_t w = 0; w < pixels; w++, to += columns)
-			memcpy(to, dy + (h * s->out_width + w) * s->out, (size_t)columns * sizeof *to);
-}
-
-/* Adds one chain, `lines` lines of `pixels` pixels from x and dy on, to all of the block. */
-static void weight_chain(const struct cpu_device *device, const struct convolution_shape *s,
-	const struct weight_block *block, const float *x, const float *dy, int64_t lines, int64_t pixels,
-	bool accumulate)
-{
-	const int64_t wide = device->kernels->panel;
-	for (int64_t j = 0; j < block->columns; j += wide) {
-		const int64_t columns = smaller(wide, block->columns - j);
-		const bool packs = s->out > wide && block->channels > 16;
-		const struct strip strip = {
-			.a = x,
-			.a_row = 1,
-			.a_step = s->stride[1] * s->channels,
-			.a_segment = s->stride[0] * s->width * s->channels,
-			.b = packs ? block->packed : dy + j,
-			.b_step = packs ? columns : s->out,
-			.b_segment = packs ? pixels * columns : s->out_width * s->out,
-			.c = block->dw + j,
-			.c_row = s->out,
-			.rows = block->channels,
-			.segments = lines,
-			.length = pixels,
-			.columns = (int)columns,
-			.accumulate = accumulate,
-		};
-		if (packs)
-			pack_lines(s, block->packed, dy + j, lines, pixels, columns);
-		device->kernels->strip(&strip);
-	}
-}
-
-/* The frame of x that output image i reads by this tap; -1: padding. */
-static int64_t input_image(const struct convolution_shape *s, int64_t i, int64_t tap)
-{
-	const int64_t frame = i % s->out_frames * s->frame_stride + tap - s->frame_pad;
-	return frame < 0 || frame >= s->frames ? -1 : i / s->out_frames * s->frames + frame;
-}
-
-/* One block of one tap: of frames, rows and columns. */
-static void weight_tap(const struct cpu_device *device, const struct convolution_shape *s, int64_t tap,
-	const struct weight_block *block)
-{
-	const int64_t column = tap % s->kernel[1], row = tap / s->kernel[1] % s->kernel[0];
-	int64_t top, bottom, left, right;
-	valid_outputs(row, s->stride[0], s->pad[0], s->height, s->out_height, &top, &bottom);
-	valid_outputs(column, s->stride[1], s->pad[1], s->width, s->out_width, &left, &right);
-	left = larger(left, block->first_pixel);
-	right = larger(left, smaller(right, block->end_pixel));
-	const int64_t width = right - left, lines = larger(1, PIXELS / larger(1, width)),
-		      cuts = divide_up(width, PIXELS);
-	bool accumulate = block->accumulate;
-	for (int64_t i = block->first_image; i < block->end_image && width > 0; i++) {
-		const int64_t image = input_image(s, i, tap / s->kernel[1] / s->kernel[0]);
-		for (int64_t h = top; h < bottom && image >= 0; h += lines) {
-			const int64_t from =
-				(image * s->height + h * s->stride[0] + row - s->pad[0]) * s->width;
-			for (int64_t cut = 0; cut < cuts; cut++) {
-				const int64_t w = left + width * cut / cuts,
-					      end = left + width * (cut + 1) / cuts;
-				const float *x = block->x +
-						 (from + w * s->stride[1] + column - s->pad[1]) * s->channels;
-				const float *dy =
-					block->dy + ((i * s->out_height + h) * s->out_width + w) * s->out;
-				weight_chain(device, s, block, x, dy, smaller(lines, bottom - h), end - w,
-					accumulate);
-				accumulate = true;
-			}
+	const struct convolution_shape *s = block->job->shape;
+	const struct kernels *kernels = block->job->device->kernels;
+	for (int64_t j = 0; j < block->columns; j += kernels->panel) {
+		const int64_t columns = smaller(kernels->panel, block->columns - j);
+		float *to = block->panels + j / kernels->panel * block->job->plan.panel;
+		for (int64_t h = 0; h < chain->lines; h++) {
+			const int64_t line = chain->image * s->out_height + chain->line + h;
+			kernels->copy_rows(to + h * chain->pixels * columns, columns,
+				block->dy + (line * s->out_width + chain->pixel) * s->out + j, s->out,
+				chain->pixels, columns);
 		}
 	}
-	for (int64_t c = 0; c < block->channels && !accumulate; c++)
-		memset(block->dw + c * s->out, 0, (size_t)block->columns * sizeof *block->dw);
 }
 
-struct weight_job {
-	const struct cpu_device *device;
-	const struct convolution_shape *shape;
-	struct weight_plan plan;
-	const float *x, *dy;
-	float *dw, *parts, *packed; /* parts: dw of the splits behind the first */
-	bool accumulate;
-};
+/* One line of the window: `width` pixels from column `left` of x on. */
+static void pack_line(
+	const struct weight_block *block, float *to, const float *line, int64_t left, int64_t width)
+{
+	const struct convolution_shape *s = block->job->shape;
+	const struct weight_plan *p = &block->job->plan;
+	const int64_t take = p->take[1], channels = p->merged ? s->group_channels : block->rows;
+	const int64_t start = smaller(width, left < 0 ? divide_up(-left, take) : 0),
+		      inside = left < s->width ? (s->width - 1 - left) / take + 1 : 0,
+		      end = larger(start, smaller(width, inside));
+	memset(to, 0, (size_t)(start * p->pixel) * sizeof *to);
+	memset(to + end * p->pixel, 0, (size_t)((width - end) * p->pixel) * sizeof *to);
+	to += start * p->pixel;
+	line += (left + start * take) * s->channels + (p->merged ? 0 : block->row);
+	if (p->pixel == s->channels && take == 1)
+		memcpy(to, line, (size_t)((end - start) * channels) * sizeof *to);
+	else
+		block->job->device->kernels->copy_rows(
+			to, p->pixel, line, take * s->channels, end - start, channels);
+}
 
-/* Pieces: splits, groups, taps, blocks of channels, blocks of output channels. */
+/* The lines of x that the chain reads; those outside are not read later, whatever they hold. */
+static void pack_window(const struct weight_block *block, const struct weight_chain *chain)
+{
+	const struct convolution_shape *s = block->job->shape;
+	const struct weight_plan *p = &block->job->plan;
+	const int64_t lines = (chain->lines - 1) * p->step[0] + s->kernel[0],
+		      width = (chain->pixels - 1) * p->step[1] + s->kernel[1];
+	for (int64_t h = 0; h < lines; h++) {
+		const int64_t line = chain->line * s->stride[0] - s->pad[0] + h * p->take[0];
+		if (line >= 0 && line < s->height)
+			pack_line(block, block->window + h * width * p->pixel,
+				block->x + (chain->from * s->height + line) * s->width * s->channels,
+				chain->pixel * s->stride[1] - s->pad[1], width);
+	}
+}
+
+/* A part of what the next chain will read, `lines` cache lines of it; NULL when all is on its way. */
+static const float *fetch_next(struct weight_chain *chain, int64_t lines)
+{
+	for (int i = 0; i < 2; i++) {
+		if (chain->left[i] <= 0)
+			continue;
+		const float *next = chain->next[i];
+		chain->next[i] += 16 * lines;
+		chain->left[i] -= 16 * lines;
+		return next;
+	}
+	return NULL;
+}
+
+/* Adds a chain to one tap of the block. */
+static void add_chain(const struct weight_block *block, struct weight_chain *chain, int64_t tap)
+{
+	const struct convolution_shape *s = block->job->shape;
+	const struct weight_plan *p = &block->job->plan;
+	const struct kernels *kernels = block->job->device->kernels;
+	const int64_t row = p->merged ? tap : tap / s->kernel[1], column = p->merged ? 0 : tap % s->kernel[1];
+	const int64_t line = ((chain->pixels - 1) * p->step[1] + s->kernel[1]) * p->pixel;
+	const int64_t tiles = divide_up(block->rows, kernels->strip_rows);
+	int64_t top, bottom;
+	valid_outputs(row, s->stride[0], s->pad[0], s->height, s->out_height, &top, &bottom);
+	top = larger(0, top - chain->line);
+	bottom = smaller(chain->lines, bottom - chain->line);
+	for (int64_t j = 0; j < block->columns && top < bottom; j += kernels->panel) {
+		const int64_t columns = smaller(kernels->panel, block->columns - j);
+		for (int64_t t = 0; t < tiles; t++) {
+			const int64_t first = block->rows * t / tiles;
+			const struct strip strip = {
+				.a = block->window + (top * p->step[0] + row) * line + column * p->pixel +
+				     first,
+				.a_row = 1,
+				.a_step = p->step[1] * p->pixel,
+				.a_segment = p->step[0] * line,
+				.b = block->panels + j / kernels->panel * p->panel +
+				     top * chain->pixels * columns,
+				.b_step = columns,
+				.b_segment = chain->pixels * columns,
+				.next = fetch_next(chain, (bottom - top) * chain->pixels),
+				.c = block->dw + (tap * p->depth + first) * s->out + j,
+				.c_row = s->out,
+				.rows = block->rows * (t + 1) / tiles - first,
+				.segments = bottom - top,
+				.length = chain->pixels,
+				.columns = (int)columns,
+				.accumulate = true,
+			};
+			kernels->strip(&strip);
+		}
+	}
+}
+
+/* What follows the chain in memory will be read next, where blocks are whole rows. */
+static void expect_next(const struct weight_block *block, struct weight_chain *chain)
+{
+	const struct convolution_shape *s = block->job->shape;
+	const int64_t pixels = chain->lines * chain->pixels;
+	const int64_t line = chain->image * s->out_height + chain->line,
+		      from = chain->from * s->height + chain->line * s->stride[0];
+	chain->next[0] = block->x + (from * s->width + chain->pixel * s->stride[1]) * s->channels;
+	chain->next[0] += pixels * s->stride[0] * s->stride[1] * s->channels;
+	chain->next[1] = block->dy + (line * s->out_width + chain->pixel + pixels) * s->out;
+	chain->left[0] = block->rows < s->channels && !block->job->plan.merged
+				 ? 0
+				 : pixels * s->stride[0] * s->stride[1] * s->channels;
+	chain->left[1] = block->columns < s->out ? 0 : pixels * s->out;
+}
+
+static void add_image(const struct weight_block *block, struct weight_chain *chain)
+{
+	const struct convolution_shape *s = block->job->shape;
+	const struct weight_plan *p = &block->job->plan;
+	const int64_t width = block->end_pixel - block->first_pixel, cuts = divide_up(width, p->pixels);
+	for (chain->line = 0; chain->line < s->out_height; chain->line += p->lines) {
+		chain->lines = smaller(p->lines, s->out_height - chain->line);
+		for (int64_t cut = 0; cut < cuts; cut++) {
+			chain->pixel = block->first_pixel + width * cut / cuts;
+			chain->pixels = block->first_pixel + width * (cut + 1) / cuts - chain->pixel;
+			pack_window(block, chain);
+			pack_gradients(block, chain);
+			expect_next(block, chain);
+			for (int64_t tap = 0; tap < p->taps; tap++)
+				add_chain(block, chain, tap);
+		}
+	}
+}
+
+/* The images of a block whose frame of x is not padding. */
+static void add_images(const struct weight_block *block)
+{
+	const struct convolution_shape *s = block->job->shape;
+	for (int64_t image = block->first_image; image < block->end_image; image++) {
+		const int64_t frame = image % s->out_frames * s->frame_stride + block->frame - s->frame_pad;
+		struct weight_chain chain = {
+			.image = image, .from = image / s->out_frames * s->frames + frame};
+		if (frame >= 0 && frame < s->frames)
+			add_image(block, &chain);
+	}
+}
+
+/* Pieces: splits, groups, frames of the kernel, blocks of rows, blocks of output channels. */
 static void weight_piece(void *context, int64_t i, int thread)
 {
 	const struct weight_job *job = context;
@@ -161,36 +280,41 @@ static void weight_piece(void *context, int64_t i, int thread)
 	const struct weight_plan *p = &job->plan;
 	const int64_t column = i % p->columns, row = i / p->columns % p->rows,
 		      rest = i / p->columns / p->rows;
-	const int64_t tap = rest % p->taps, group = rest / p->taps % s->groups,
-		      split = rest / p->taps / s->groups;
-	const int64_t channel = s->group_channels * row / p->rows,
-		      j = group * s->group_out + column * p->wide;
+	const int64_t frame = rest % s->frame_kernel, group = rest / s->frame_kernel % s->groups,
+		      split = rest / s->frame_kernel / s->groups;
+	const int64_t first = p->depth * row / p->rows, j = group * s->group_out + column * p->wide;
 	const int64_t all = output_images(s);
-	const bool images = all > 1;
-	float *dw = split ? job->parts + (split - 1) * p->count : job->dw;
+	float *dw = split ? job->parts + (split - 1) * p->count : job->dw,
+	      *window = job->scratch + thread * scratch_floats(p);
 	const struct weight_block block = {
-		.channels = s->group_channels * (row + 1) / p->rows - channel,
+		.job = job,
+		.frame = frame,
+		.row = first,
+		.rows = p->depth * (row + 1) / p->rows - first,
 		.columns = smaller(p->wide, s->group_out - column * p->wide),
-		.first_image = images ? all * split / p->splits : 0,
-		.end_image = images ? all * (split + 1) / p->splits : 1,
-		.first_pixel = images ? 0 : s->out_width * split / p->splits,
-		.end_pixel = images ? s->out_width : s->out_width * (split + 1) / p->splits,
-		.x = job->x + group * s->group_channels + channel,
+		.first_image = all > 1 ? all * split / p->splits : 0,
+		.end_image = all > 1 ? all * (split + 1) / p->splits : 1,
+		.first_pixel = all > 1 ? 0 : s->out_width * split / p->splits,
+		.end_pixel = all > 1 ? s->out_width : s->out_width * (split + 1) / p->splits,
+		.x = job->x + group * s->group_channels,
 		.dy = job->dy + j,
-		.dw = dw + (tap * s->group_channels + channel) * s->out + j,
-		.packed = job->packed + thread * PIXELS * job->device->kernels->panel,
-		.accumulate = job->accumulate && split == 0,
+		.dw = dw + (frame * p->taps * p->depth + first) * s->out + j,
+		.window = window,
+		.panels = window + p->window,
 	};
-	weight_tap(job->device, s, tap, &block);
+	for (int64_t k = 0; k < p->taps * block.rows && !(job->accumulate && split == 0); k++)
+		memset(block.dw + (k / block.rows * p->depth + k % block.rows) * s->out, 0,
+			(size_t)block.columns * sizeof *dw);
+	add_images(&block);
 }
 
 static size_t weight_workspace(const struct cpu_device *device, const struct convolution_shape *s)
 {
 	if (device->bf16)
 		return bf16_weight_workspace(device, s);
-	const struct weight_plan plan = weight_plan(device, s);
-	return aligned_bytes(device->threads * PIXELS * device->kernels->panel, sizeof(float)) +
-	       aligned_bytes((plan.splits - 1) * plan.count, sizeof(float));
+	const struct weight_plan p = weight_plan(device, s);
+	return aligned_bytes(device->threads * scratch_floats(&p), sizeof(float)) +
+	       aligned_bytes((p.splits - 1) * p.count, sizeof(float));
 }
 
 static void weight_gradient(
@@ -206,13 +330,12 @@ static void weight_gradient(
 	struct weight_job job = {device, s, plan, call->in_data[0], call->in_data[1], call->out_data[0], NULL,
 		NULL, accumulates(call, 0)};
 	void *workspace = call->workspace;
-	job.packed =
-		workspace_take(&workspace, device->threads * PIXELS * device->kernels->panel, sizeof(float));
+	job.scratch = workspace_take(&workspace, device->threads * scratch_floats(&plan), sizeof(float));
 	job.parts = workspace;
-	const struct weight_plan *p = &job.plan;
-	cpu_share(device, work, p->splits * s->groups * p->taps * p->rows * p->columns, weight_piece, &job);
-	for (int64_t split = 1; split < p->splits; split++)
-		device->kernels->add(job.dw, job.dw, job.parts + (split - 1) * p->count, p->count);
+	cpu_share(device, work, plan.splits * s->groups * s->frame_kernel * plan.rows * plan.columns,
+		weight_piece, &job);
+	for (int64_t split = 1; split < plan.splits; split++)
+		device->kernels->add(job.dw, job.dw, job.parts + (split - 1) * plan.count, plan.count);
 }
 
 /* The bias gradient, from the same workspace when the weights are done. */
@@ -235,32 +358,7 @@ static size_t larger_of(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-size_t cpu_convolution_weight_workspace(const struct cpu_device *device, const struct call *call)
-{
-	const struct convolution_shape s =
-		convolution_shape(&call->node->convolution, call->in[0], call->in[1]);
-	struct winograd winograd;
-	const size_t bytes = !device->bf16 && winograd_forward(&s, &winograd)
-				     ? winograd_weight_workspace(device, &winograd)
-				     : weight_workspace(device, &s);
-	return larger_of(bytes, bias_workspace(call));
-}
-
-void cpu_convolution_weight(const struct cpu_device *device, const struct call *call)
-{
-	const struct convolution_shape s =
-		convolution_shape(&call->node->convolution, call->in[0], call->in[1]);
-	struct winograd winograd;
-	if (!device->bf16 && winograd_forward(&s, &winograd)) {
-		winograd.source = call->in_data[0];
-		winograd_weight_run(device, &winograd, call->in_data[1], call->out_data[0],
-			accumulates(call, 0), call->workspace);
-	} else {
-		weight_gradient(device, &s, call);
-	}
-	bias_gradient(device, call);
-}
-
+/* A linear layer, or the same as a convolution: one line of all pixels. */
 static struct convolution_shape linear_shape(const struct call *call)
 {
 	const int64_t rows = row_count(call->in[0]), in = last_dim(call->in[0]), out = last_dim(call->in[1]);
@@ -282,6 +380,43 @@ static struct convolution_shape linear_shape(const struct call *call)
 		.group_channels = in,
 		.group_out = out,
 	};
+}
+
+static struct convolution_shape weight_shape(const struct call *call)
+{
+	struct convolution_shape s = convolution_shape(&call->node->convolution, call->in[0], call->in[1]);
+	if (convolution_is_pointwise(&s))
+		return linear_shape(call);
+	if (s.kernel[0] == 1 && s.kernel[1] == 1 && s.stride[0] == 1 && s.stride[1] == 1 && s.pad[0] == 0 &&
+		s.pad[1] == 0 && s.height == s.out_height && s.width == s.out_width) {
+		s.width = s.out_width = s.height * s.width;
+		s.height = s.out_height = 1;
+	}
+	return s;
+}
+
+size_t cpu_convolution_weight_workspace(const struct cpu_device *device, const struct call *call)
+{
+	const struct convolution_shape s = weight_shape(call);
+	struct winograd winograd;
+	const size_t bytes = !device->bf16 && winograd_forward(&s, &winograd)
+				     ? winograd_weight_workspace(device, &winograd)
+				     : weight_workspace(device, &s);
+	return larger_of(bytes, bias_workspace(call));
+}
+
+void cpu_convolution_weight(const struct cpu_device *device, const struct call *call)
+{
+	const struct convolution_shape s = weight_shape(call);
+	struct winograd winograd;
+	if (!device->bf16 && winograd_forward(&s, &winograd)) {
+		winograd.source = call->in_data[0];
+		winograd_weight_run(device, &winograd, call->in_data[1], call->out_data[0],
+			accumulates(call, 0), call->workspace);
+	} else {
+		weight_gradient(device, &s, call);
+	}
+	bias_gradient(device, call);
 }
 
 size_t cpu_linear_weight_workspace(const struct cpu_device *device, const struct call *call)
