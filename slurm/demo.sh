@@ -89,7 +89,7 @@ demo_classify() {
 	local run=$dir/classify-run rows clip
 	export NIGHTSHIFT_DEMO_DATA=$dir/clips
 	say "rendering clips of ten classes, every fifth held out"
-	make-scenes clips -n 800 --seed 1 "$NIGHTSHIFT_DEMO_DATA"
+	make-scenes clips -n 1200 --seed 1 "$NIGHTSHIFT_DEMO_DATA"
 	train train_resnet3d.sh "$run" classify-demo
 	say "scoring the held-out clips"
 	rows=$(eval "$run")

@@ -206,6 +206,27 @@ finish() {
 	[[ $stderr == *moving-right* ]]
 }
 
+@test "annotations that do not fit are refused, with file and entry" {
+	refused() { # STATUS PATTERN [key=value ...]
+		local status=$1 pattern=$2
+		rm -rf run
+		new_run run "${@:3}"
+		run_tool "$status" train-step-loop run
+		one_error "$pattern"
+	}
+	refused 65 'annotation.json has no videos with frames in the subset testing' data.train.clips.subset=testing
+	sed 's/"label": "growing"/"label": "groing"/' "$CLIPS/annotation.json" >class.json
+	refused 65 'class.json: entry "clip-00006": the label "groing" is not among the labels' data.train.clips.annotation="$PWD/class.json"
+	sed 's/\[1, 13\]/[1, 40]/g' "$CLIPS/annotation.json" >long.json
+	refused 65 'frame 13 is missing' data.train.clips.annotation="$PWD/long.json"
+	head -c 1000 "$CLIPS/annotation.json" >cut.json
+	refused 65 'cut.json:1: no JSON' data.train.clips.annotation="$PWD/cut.json"
+	refused 66 'nowhere.json' data.train.clips.annotation="$PWD/nowhere.json"
+	# a video shorter than a clip is repeated
+	new_run short clip.duration=32 train.steps=2 validate.every=0 picture.every=0 checkpoint.every=0
+	run_tool 0 train-step-loop short
+}
+
 @test "a bad clip stops a run, or is skipped and counted where the run says so" {
 	cp -R "$CLIPS" clips
 	head -c 100 clips/growing/clip-00006/image_00005.png >short.png

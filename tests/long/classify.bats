@@ -9,11 +9,11 @@ setup() {
 
 @test "the demo's classifier is right about 90 % of the held-out clips, and a run in shifts has its bits" {
 	export NIGHTSHIFT_DEMO_DATA=$PWD/clips
-	make-scenes clips -n 800 --seed 1 clips
+	make-scenes clips -n 1200 --seed 1 clips
 	mkconfig one classify-demo
 	train-step-loop one 2>log
 	rows=$("$ROOT/bin/eval" one 2>>log)
-	[ "$(grep -vc '^#' <<<"$rows")" -eq 160 ]
+	[ "$(grep -vc '^#' <<<"$rows")" -eq 240 ]
 	top1=$(column top1 /dev/stdin <<<"$rows" | awk '{ sum += $1 } END { print sum / NR }')
 	echo "top-1 $top1"
 	awk -v top1="$top1" 'BEGIN { exit !(top1 >= 0.9) }'
