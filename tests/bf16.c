@@ -463,6 +463,221 @@ static void test_twin(const char *precision, const char *plain)
 	report(equal, precision, "layers have the bits of plain arithmetic", why);
 }
 
+/* ---- attention ---- */
+
+struct tokens {
+	int images, queries, keys, heads, width;
+	bool causal;
+};
+
+static const struct tokens token_shapes[] = {
+	{2, 5, 7, 1, 3, false},
+	{1, 70, 256, 2, 16, false},
+	{1, 33, 600, 1, 40, false},
+	{2, 65, 31, 3, 64, false},
+	{1, 300, 300, 1, 24, true},
+	{1, 20, 40, 1, 160, false},
+};
+
+/* What one run of attention read and wrote; lse is not compared. */
+enum { Q, K, V, O, DO, DQ, DK, DV, TENSORS };
+struct attended {
+	float *values[TENSORS];
+	size_t counts[TENSORS];
+};
+
+static const struct node *find_node(const struct graph *graph, enum operation operation)
+{
+	for (size_t n = 0; n < graph->node_count; n++)
+		if (graph->nodes[n].operation == operation)
+			return &graph->nodes[n];
+	return NULL;
+}
+
+static bool run_tokens(struct attended *a, const struct tokens *t, const char *precision, int threads)
+{
+	const struct device_settings settings = {.threads = threads, .isa = "auto", .precision = precision};
+	const int64_t q_dim[3] = {t->images, t->queries, t->heads * t->width},
+		      k_dim[3] = {t->images, t->keys, t->heads * t->width};
+	struct layer layer = {0};
+	int input[4];
+	*a = (struct attended){0};
+	drawn = (uint64_t)t->keys * 1000 + (uint64_t)t->queries;
+	if (cpu_backend.open(&settings, &layer.device))
+		return false;
+	layer.program = program_new(layer.device);
+	struct graph *graph = layer.graph = graph_new(layer.program, "attention", true);
+	for (int i = 0; i < 4; i++) {
+		static const char *const names[] = {"q", "k", "v", "target"};
+		input[i] = graph_input(graph, names[i], TENSOR_F32, 3, i % 3 ? k_dim : q_dim);
+		if (i < 3)
+			graph_want_gradient(graph, input[i]);
+	}
+	const int y = t->causal ? graph_causal_attention(graph, input[0], input[1], input[2], t->heads)
+				: graph_attention(graph, input[0], input[1], input[2], t->heads);
+	bool good = !graph_backward(graph, graph_mse(graph, y, input[3]));
+	int tensor[TENSORS] = {input[0], input[1], input[2], y};
+	if (good) {
+		tensor[DO] = find_node(graph, OP_ATTENTION_BACKWARD)->in[5];
+		for (int i = 0; i < 3; i++)
+			tensor[DQ + i] = graph_gradient(graph, input[i]);
+		for (int i = 0; i < TENSORS; i++)
+			tensor[i] = graph_output(graph, tensor[i]);
+	}
+	good = good && !program_prepare(layer.program);
+	for (int i = 0; i < 4 && good; i++)
+		good = !write_input(&layer, input[i]);
+	good = good && !graph_run(graph);
+	for (int i = 0; i < TENSORS && good; i++) {
+		a->counts[i] = graph_elements(graph, tensor[i]);
+		a->values[i] = memory_new(a->counts[i], sizeof(float));
+		good = !graph_read(graph, tensor[i], a->values[i]);
+	}
+	program_free(layer.program);
+	layer.device->backend->close(layer.device);
+	return good;
+}
+
+static void release_tokens(struct attended *a)
+{
+	for (int i = 0; i < TENSORS; i++)
+		free(a->values[i]);
+}
+
+#define MOST_KEYS 600
+#define KEY_BLOCK 256 /* keys whose scores are exponentiated together */
+
+static double dot(const double *a, const double *b, int64_t count)
+{
+	double sum = 0;
+	for (int64_t i = 0; i < count; i++)
+		sum += a[i] * b[i];
+	return sum;
+}
+
+/* One query of one head: `q`, `d_o`, `o` at its first channel, keys and their gradients `row` doubles apart. */
+struct query {
+	const double *q, *k, *v, *d_o;
+	const float *plain_o, *plain_d_o;
+	double *o, *dq, *dk, *dv;
+	int64_t seen, keys, width, row;
+};
+
+/* The output, and scores; returns the log of the sum of exponentials. */
+static double attend_formula(const struct query *t, double scores[MOST_KEYS])
+{
+	double largest = -INFINITY, sum = 0;
+	for (int64_t first = 0; first < t->seen; first += KEY_BLOCK) {
+		const int64_t end = first + KEY_BLOCK < t->seen ? first + KEY_BLOCK : t->seen;
+		const double before = largest;
+		for (int64_t j = first; j < end; j++) {
+			scores[j] = dot(t->q, t->k + j * t->row, t->width) / sqrt((double)t->width);
+			largest = scores[j] > largest ? scores[j] : largest;
+		}
+		const double factor = exp(before - largest);
+		sum *= factor;
+		for (int64_t c = 0; c < t->width; c++)
+			t->o[c] *= factor;
+		for (int64_t j = first; j < end; j++) {
+			const double p = exp(scores[j] - largest);
+			sum += p;
+			for (int64_t c = 0; c < t->width; c++)
+				t->o[c] += rounded((float)p) * t->v[j * t->row + c];
+		}
+	}
+	for (int64_t c = 0; c < t->width; c++)
+		t->o[c] /= sum;
+	return largest + log(sum);
+}
+
+static void attend_backward_formula(const struct query *t, const double *scores, double lse)
+{
+	double p[MOST_KEYS], d[MOST_KEYS], delta = 0;
+	for (int64_t j = 0; j < t->seen; j++) {
+		p[j] = exp(scores[j] - lse);
+		d[j] = dot(t->d_o, t->v + j * t->row, t->width);
+		delta += p[j] * d[j];
+	}
+	/* where one block does not hold all keys, from the output */
+	if (t->keys > KEY_BLOCK) {
+		delta = 0;
+		for (int64_t c = 0; c < t->width; c++)
+			delta += (double)t->plain_o[c] * (double)t->plain_d_o[c];
+	}
+	for (int64_t j = 0; j < t->seen; j++) {
+		const double ds = rounded((float)(p[j] * (d[j] - delta) / sqrt((double)t->width))),
+			     probability = rounded((float)p[j]);
+		for (int64_t c = 0; c < t->width; c++) {
+			t->dv[j * t->row + c] += probability * t->d_o[c];
+			t->dk[j * t->row + c] += ds * t->q[c];
+			t->dq[c] += ds * t->k[j * t->row + c];
+		}
+	}
+}
+
+static double attended_error(const struct attended *a, const struct tokens *t)
+{
+	double *exact[TENSORS], worst = 0;
+	const int64_t row = (int64_t)t->heads * t->width;
+	for (int i = 0; i < TENSORS; i++)
+		exact[i] = i <= V || i == DO ? rounded_all(a->values[i], a->counts[i])
+					     : memory_new(a->counts[i], sizeof *exact[i]);
+	for (int64_t i = 0; i < (int64_t)t->images * t->heads * t->queries; i++) {
+		const int64_t query = i % t->queries, head = i / t->queries % t->heads,
+			      image = i / t->queries / t->heads,
+			      at = (image * t->queries + query) * row + head * t->width,
+			      keys_at = image * t->keys * row + head * t->width;
+		double scores[MOST_KEYS];
+		const struct query one = {exact[Q] + at, exact[K] + keys_at, exact[V] + keys_at,
+			exact[DO] + at, a->values[O] + at, a->values[DO] + at, exact[O] + at, exact[DQ] + at,
+			exact[DK] + keys_at, exact[DV] + keys_at, t->causal ? query + 1 : t->keys, t->keys,
+			t->width, row};
+		attend_backward_formula(&one, scores, attend_formula(&one, scores));
+	}
+	for (int i = 0; i < TENSORS; i++) {
+		const double error = i <= V || i == DO ? 0 : error_of(a->values[i], exact[i], a->counts[i]);
+		worst = error > worst || isnan(error) ? error : worst;
+	}
+	for (int i = 0; i < TENSORS; i++)
+		free(exact[i]);
+	return worst;
+}
+
+/*
+ * Probabilities and their gradients are rounded from float32, so one that lies within its error of a tie can fall to the other
+ * side: off by 2^-8 of itself, where the largest terms are some times as large as their root mean square, of which a sum over
+ * 7 to 600 keys has 2.6 to 24.
+ */
+#define ATTENTION_TOLERANCE 0x1p-8
+
+static void test_attention(const char *precision, const char *twin)
+{
+	char why[128] = "", other[64] = "";
+	double worst = 0;
+	bool equal = true;
+
+	for (size_t i = 0; i < sizeof token_shapes / sizeof *token_shapes; i++) {
+		const struct tokens *t = &token_shapes[i];
+		struct attended a, b;
+		const bool ran = run_tokens(&a, t, precision, 1) && run_tokens(&b, t, twin, 3);
+		const double error = ran ? attended_error(&a, t) : INFINITY;
+		if (!(error <= worst)) {
+			worst = error;
+			snprintf(why, sizeof why, "%.3g of the root mean square in shape %zu", error, i);
+		}
+		for (int k = 0; k < TENSORS; k++)
+			if (!ran || memcmp(a.values[k], b.values[k], a.counts[k] * sizeof(float)) != 0) {
+				equal = false;
+				snprintf(other, sizeof other, "not in shape %zu, tensor %d", i, k);
+			}
+		release_tokens(&a);
+		release_tokens(&b);
+	}
+	report(worst <= ATTENTION_TOLERANCE, precision, "attention equals the formula over rounded operands",
+		why);
+	report(equal, precision, "attention has the bits of plain arithmetic, whatever the threads", other);
+}
+
 /* ---- refusals ---- */
 
 static int open_status(const char *isa, const char *precision)
@@ -498,6 +713,7 @@ int main(void)
 		if (bf16_choose(units[i].name, &unit)) {
 			check_skip(units[i].name, "this processor has not got it");
 			test_layers("auto", units[i].plain->name);
+			test_attention(units[i].plain->name, units[i].plain->name);
 			continue;
 		}
 		found++;
@@ -505,6 +721,7 @@ int main(void)
 		test_sums(unit, units[i].plain);
 		test_layers("auto", units[i].name);
 		test_twin(units[i].name, units[i].plain->name);
+		test_attention(units[i].name, units[i].plain->name);
 	}
 	test_refusals(found > 0);
 	return check_summary();

@@ -8,19 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu/device.h"
+#include "cpu/attention.h"
 
-#define QUERIES 64 /* of a block */
-#define KEYS 256
-
-struct attention_shape {
-	int64_t images, queries, keys, heads, width; /* width: channels of a head */
-	int64_t row;                                 /* floats from token to token */
-	float scale;
-	bool causal; /* a query sees the keys up to its own */
-};
-
-static struct attention_shape attention_shape(const struct call *call)
+struct attention_shape attention_shape(const struct call *call)
 {
 	const struct tensor *q = call->in[0], *k = call->in[1];
 	struct attention_shape s = {
@@ -100,16 +90,20 @@ static struct attention_scratch scratch_take(const struct attention_shape *s, vo
 size_t cpu_attention_workspace(const struct cpu_device *device, const struct call *call)
 {
 	const struct attention_shape s = attention_shape(call);
+	if (device->bf16)
+		return bf16_attention_workspace(device, &s);
 	return (size_t)device->threads * scratch_bytes(&s);
 }
 
 size_t cpu_attention_backward_workspace(const struct cpu_device *device, const struct call *call)
 {
-	return cpu_attention_workspace(device, call);
+	const struct attention_shape s = attention_shape(call);
+	if (device->bf16)
+		return bf16_attention_backward_workspace(device, &s);
+	return (size_t)device->threads * scratch_bytes(&s);
 }
 
-/* Scores of keys behind their query, of the keys from `key` on and the queries from `query` on. */
-static void hide_later(const struct attention_shape *s, float *scores, int64_t query, int64_t queries,
+void attention_hide(const struct attention_shape *s, float *scores, int64_t query, int64_t queries,
 	int64_t key, int64_t keys)
 {
 	for (int64_t i = 0; i < queries && s->causal; i++)
@@ -141,7 +135,7 @@ static void attend(const struct cpu_device *device, const struct attention_shape
 					      .rows = keys,
 					      .columns = queries,
 					      .depth = s->width});
-		hide_later(s, scratch->scores, query, queries, first, keys);
+		attention_hide(s, scratch->scores, query, queries, first, keys);
 		device->kernels->softmax_block(
 			scratch->scores, keys, queries, s->scale, largest, sum, factor);
 		for (int64_t i = 0; i < queries && first > 0; i++)
@@ -162,7 +156,7 @@ static void attend(const struct cpu_device *device, const struct attention_shape
 		device->kernels->scale(o + i * s->row, o + i * s->row, 1.0f / sum[i], s->width);
 }
 
-static double attention_work(const struct attention_shape *s)
+double attention_work(const struct attention_shape *s)
 {
 	return (double)(s->images * s->queries) * (double)(s->keys * s->row) / 4;
 }
@@ -191,16 +185,34 @@ void cpu_attention(const struct cpu_device *device, const struct call *call)
 {
 	const struct attention_shape s = attention_shape(call);
 	struct cpu_job job = {device, call};
+	if (device->bf16) {
+		bf16_attention(device, &s, call);
+		return;
+	}
 	cpu_share(device, attention_work(&s), s.images * s.heads * divide_up(s.queries, QUERIES),
 		attention_piece, &job);
 }
 
-/* Operands of the backward pass, each at one head of one image. */
-struct attention_gradient {
-	const float *q, *k, *v, *o, *lse, *d_o;
-	float *dq, *dk, *dv;
-	bool accumulate[3];
-};
+struct attention_gradient attention_gradient(
+	const struct attention_shape *s, const struct call *call, int64_t image, int64_t head)
+{
+	const float *const *in = (const float *const *)call->in_data;
+	float *const *out = (float *const *)call->out_data;
+	const int64_t at = image * s->queries * s->row + head * s->width;
+	const int64_t keys_at = image * s->keys * s->row + head * s->width;
+	return (struct attention_gradient){
+		.q = in[0] + at,
+		.k = in[1] + keys_at,
+		.v = in[2] + keys_at,
+		.o = in[3] + at,
+		.lse = in[4] + (image * s->heads + head) * s->queries,
+		.d_o = in[5] + at,
+		.dq = out[0] + at,
+		.dk = out[1] + keys_at,
+		.dv = out[2] + keys_at,
+		.accumulate = {accumulates(call, 0), accumulates(call, 1), accumulates(call, 2)},
+	};
+}
 
 /* One block of queries, at token `first`, against one block of keys. Turned operands and delta are in the scratch. */
 static void attend_backward(const struct cpu_device *device, const struct attention_shape *s,
@@ -219,7 +231,7 @@ static void attend_backward(const struct cpu_device *device, const struct attent
 				      .rows = keys,
 				      .columns = queries,
 				      .depth = s->width});
-	hide_later(s, p, first, queries, key, keys);
+	attention_hide(s, p, first, queries, key, keys);
 	block_product(device, (struct block_product){.a = g->v + keys_at,
 				      .a_row = row,
 				      .a_step = 1,
@@ -292,24 +304,8 @@ static void attention_backward_piece(void *context, int64_t i, int thread)
 	const struct cpu_job *job = context;
 	const struct attention_shape s = attention_shape(job->call);
 	const struct attention_scratch scratch = scratch_take(&s, job->call->workspace, thread);
-	const float *const *in = (const float *const *)job->call->in_data;
-	float *const *out = (float *const *)job->call->out_data;
-	const int64_t head = i % s.heads, image = i / s.heads;
-	const int64_t at = image * s.queries * s.row + head * s.width;
-	const int64_t keys_at = image * s.keys * s.row + head * s.width;
-	const struct attention_gradient gradient = {
-		.q = in[0] + at,
-		.k = in[1] + keys_at,
-		.v = in[2] + keys_at,
-		.o = in[3] + at,
-		.lse = in[4] + i * s.queries,
-		.d_o = in[5] + at,
-		.dq = out[0] + at,
-		.dk = out[1] + keys_at,
-		.dv = out[2] + keys_at,
-		.accumulate = {accumulates(job->call, 0), accumulates(job->call, 1),
-			accumulates(job->call, 2)},
-	};
+	const struct attention_gradient gradient =
+		attention_gradient(&s, job->call, i / s.heads, i % s.heads);
 	attention_head_backward(job->device, &s, &scratch, &gradient);
 }
 
@@ -317,5 +313,9 @@ void cpu_attention_backward(const struct cpu_device *device, const struct call *
 {
 	const struct attention_shape s = attention_shape(call);
 	struct cpu_job job = {device, call};
+	if (device->bf16) {
+		bf16_attention_backward(device, &s, call);
+		return;
+	}
 	cpu_share(device, 3 * attention_work(&s), s.images * s.heads, attention_backward_piece, &job);
 }
