@@ -31,9 +31,10 @@ static int check_form(const char *form)
 	for (int i = 0; i < 5; i++)
 		if (!strcmp(form, video_list_forms[i]))
 			return STATUS_OK;
-	if (!strcmp(form, "check"))
+	if (!strcmp(form, "activitynet") || !strcmp(form, "check"))
 		return STATUS_OK;
-	return error_set(STATUS_USAGE, "%s: must be kinetics, ucf101, hmdb51, mit, folders or check", form);
+	return error_set(STATUS_USAGE,
+		"%s: must be kinetics, ucf101, hmdb51, mit, activitynet, folders or check", form);
 }
 
 static int check_arguments(struct work *work, const char **operands, int count)
@@ -100,20 +101,43 @@ static void count_entries(const struct video_annotation *annotation, size_t *usa
 			   annotation->entry[i].end > annotation->entry[i].first;
 }
 
-static int report(const struct work *work, const struct video_annotation *annotation,
-	const struct video_problems *problems)
+static int print_problems(const struct video_problems *problems)
 {
-	size_t usable;
-
-	count_entries(annotation, &usable);
 	printf("#problem\tsubset\tlabel\tvideo\tdetail\n%s", problems->count ? problems->rows.data : "");
-	note("%zu classes, %zu videos, %zu of them with frames%s%s", annotation->labels.count,
-		annotation->count, usable, work->output ? "; written to " : "",
-		work->output ? work->output : "");
 	if (!problems->count)
 		return STATUS_OK;
 	return error_set(STATUS_DATA, "%zu problem%s (one a row of the table)", problems->count,
 		problems->count == 1 ? "" : "s");
+}
+
+static void tell(const struct work *work, const struct video_annotation *annotation)
+{
+	size_t usable;
+
+	count_entries(annotation, &usable);
+	note("%zu classes, %zu videos, %zu of them with frames%s%s", annotation->labels.count,
+		annotation->count, usable, work->output ? "; written to " : "",
+		work->output ? work->output : "");
+}
+
+/* ActivityNet's own file gains frame rates. */
+static int add_rates(const struct work *work)
+{
+	struct video_problems problems = {0};
+	struct text json = {0};
+	size_t count, found;
+	int status = video_rates(work->source, work->data, &json, &problems, &count, &found);
+
+	if (!status && work->output)
+		status = file_publish(work->output, json.data, json.length);
+	if (!status) {
+		note("%zu videos, %zu of them there%s%s", count, found, work->output ? "; written to " : "",
+			work->output ? work->output : "");
+		status = print_problems(&problems);
+	}
+	text_release(&json);
+	text_release(&problems.rows);
+	return status;
 }
 
 static int make_annotation(const struct work *work)
@@ -129,8 +153,10 @@ static int make_annotation(const struct work *work)
 		status = video_check(&data, &annotation, work->depth, check, &problems);
 	if (!status && work->output)
 		status = write_annotation(work, &annotation);
-	if (!status)
-		status = report(work, &annotation, &problems);
+	if (!status) {
+		tell(work, &annotation);
+		status = print_problems(&problems);
+	}
 	video_annotation_release(&annotation);
 	text_release(&problems.rows);
 	return status;
@@ -155,6 +181,7 @@ int main(int argc, char **argv)
 	const struct program program = {
 		.name = "make-annotation",
 		.synopsis = "[OPTION ...] kinetics|ucf101|hmdb51|mit LISTS DATA\n"
+			    "[OPTION ...] activitynet JSON DATA\n"
 			    "[OPTION ...] folders DATA\n"
 			    "[OPTION ...] check ANNOTATION DATA",
 		.purpose = "Turn a dataset's lists into an annotation, and check its videos.",
@@ -172,7 +199,7 @@ int main(int argc, char **argv)
 	if (!status && !done)
 		status = check_arguments(&work, operands, count);
 	if (!status && !done)
-		status = make_annotation(&work);
+		status = strcmp(work.form, "activitynet") ? make_annotation(&work) : add_rates(&work);
 	free(operands);
 	if (status)
 		error_print(status);

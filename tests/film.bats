@@ -128,3 +128,19 @@ same_as_extraction() {
 	run_tool 65 make-annotation --layout video check out.json data
 	[[ $output == *$'unreadable\ttraining\ttwo\tc\t'*'c.avi: the file ends early'* ]]
 }
+
+@test "activitynet: frame rates of the video files join the annotation" {
+	mkdir data
+	encode data/v_one.mp4 -c:v libx264 -pix_fmt yuv420p -r 30000/1001
+	encode data/v_two.webm -c:v libvpx -b:v 300k
+	head -c 300 data/v_one.mp4 >data/v_torn.mp4
+	cat >in.json <<-'END'
+		{"version": "1.3", "taxonomy": [{"nodeId": 0, "nodeName": "Root", "parentId": null, "parentName": null}, {"nodeId": 1, "nodeName": "Polo", "parentId": 0, "parentName": "Root"}], "database": {"one": {"subset": "training", "annotations": [{"label": "Polo", "segment": [0.25, 1.5]}], "duration": 1.6}, "two": {"subset": "testing", "annotations": []}, "gone": {"subset": "validation", "annotations": []}, "torn": {"subset": "validation", "annotations": []}}}
+	END
+	run_tool 65 make-annotation -o out.json activitynet in.json data
+	[ "$(printf '%s\n' "${lines[@]}" | cut -f1,2,4)" = $'#problem\tsubset\tvideo\nmissing\tvalidation\tgone\nunreadable\tvalidation\ttorn' ]
+	[[ $(cat out.json) == *'"segment": [0.25, 1.5]}], "duration": 1.6'*', "fps": 29.97'*'}, "two": {"subset": "testing", "annotations": [], "fps": 25.0}, "gone": {"subset": "validation", "annotations": []},'* ]]
+	printf '{"database": {}}' >none.json
+	run_tool 65 make-annotation activitynet none.json data
+	one_error 'none.json: no annotation of ActivityNet'
+}

@@ -49,7 +49,13 @@ enum video_depth { VIDEO_NAMES, VIDEO_SOME, VIDEO_ALL };
 int video_check(const struct video_options *data, struct video_annotation *annotation, enum video_depth depth, bool keep_numbers,
 	struct video_problems *problems);
 
+/* ActivityNet's file with "fps" in each entry whose video file DATA/v_ID.mp4 (or .webm, .mkv, ...) is there: the mean rate that the
+ * file states, to hundredths, as the original's tool has it. Rows: missing, unreadable. *count: entries, *found: files. */
+int video_rates(const char *path, const char *data, struct text *json, struct video_problems *problems, size_t *count, size_t *found);
+
 /* The JSON of an annotation, as the original's tools write it: one line, ", " and ": ", escapes for what is not ASCII. */
+struct json_t;
+int video_json_write(const struct json_t *root, struct text *out);
 int video_annotation_write(const struct video_annotation *annotation, struct text *out);
 
 #endif
