@@ -134,7 +134,7 @@ check:
 	@tests/install-packages build
 	@tests/install-packages test || echo "going on: tests that need them are skipped" >&2
 	@$(SUBMAKE) all tests
-	@$(SUBMAKE) SAN=address,undefined CFLAGS=-O1 build-address-undefined/tests/fuzz
+	@$(SUBMAKE) SAN=address,undefined CFLAGS=-O1 film build-address-undefined/tests/fuzz
 	@tests/run
 check-long:
 	@tests/install-packages build

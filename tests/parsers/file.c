@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "file/film.h"
 #include "file/hdf5.h"
 #include "file/image.h"
 #include "file/jpeg.h"
@@ -393,8 +394,35 @@ static int parse_hdf5(const void *data, size_t bytes)
 	return status;
 }
 
-const struct fuzz_parser fuzz_file[] = {{"jpeg-part", parse_jpeg_part}, {"hdf5", parse_hdf5},
-	{"png", parse_png}, {"jpeg", parse_jpeg}, {"pnm", parse_pnm}, {"torch", parse_torch},
-	{"pickle", parse_pickle}, {"pack", parse_pack}, {"image", parse_image}, {"npy", parse_npy},
-	{"safetensors", parse_safetensors}, {"index", parse_index}, {"tar", parse_tar},
+/* Forward over the first frames, back, and their pixels. Without the plugin there is nothing to try. */
+static int parse_film(const void *data, size_t bytes)
+{
+	static const int64_t numbers[] = {1, 2, 4, 3};
+	struct source_place place = place_of(data, bytes);
+	struct film *film;
+	int status = place.path ? film_open("x", &place, &film) : STATUS_FAILURE;
+
+	if (status)
+		return status == STATUS_UNAVAILABLE ? STATUS_OK : status;
+	for (int i = 0; !status && i < 4; i++) {
+		int height = 0, width = 0;
+		uint8_t *pixels;
+
+		status = film_go(film, numbers[i]);
+		if (status)
+			break;
+		film_size(film, &height, &width);
+		pixels = memory_new((size_t)height * (size_t)width, 3);
+		if (pixels)
+			status = film_pixels(film, pixels);
+		free(pixels);
+	}
+	film_close(film);
+	return status;
+}
+
+const struct fuzz_parser fuzz_file[] = {{"film", parse_film}, {"jpeg-part", parse_jpeg_part},
+	{"hdf5", parse_hdf5}, {"png", parse_png}, {"jpeg", parse_jpeg}, {"pnm", parse_pnm},
+	{"torch", parse_torch}, {"pickle", parse_pickle}, {"pack", parse_pack}, {"image", parse_image},
+	{"npy", parse_npy}, {"safetensors", parse_safetensors}, {"index", parse_index}, {"tar", parse_tar},
 	{"tfevents", parse_tfevents}, {"tsv", parse_tsv}, {0}};
