@@ -59,6 +59,27 @@ finish() {
 	grep -q '"arch": "resnet-10"' "$RUN/checkpoints/step-00000012/model/config.json"
 }
 
+@test "ten steps, and what is seen after them, are PyTorch's on the same frames" {
+	new_run ten batch.size=20 batch.micro=20 train.steps=10 clip.crop=center clip.time_crop=center optimizer.nesterov=true \
+		schedule.name=constant validate.every=0 picture.every=0 checkpoint.every=10
+	train-step-loop ten 2>log
+	"$ROOT/bin/eval" ten >rows 2>>log
+	# PyTorch's own distance between single and double precision says how near is near
+	awk -F'\t' '
+		function off(what, mine, single, double, least,    d, allowed) {
+			d = mine - double; if (d < 0) d = -d
+			allowed = single - double; if (allowed < 0) allowed = -allowed
+			if (allowed < least) allowed = least
+			if (d > 4 * allowed) { print what ": " mine " where " double " was expected"; bad = 1 }
+		}
+		FILENAME ~ /classify.tsv$/ { value[$2] = $3; accuracy[$2] = $4; exact[$2] = $5; next }
+		/^#/ { next }
+		FILENAME ~ /step.tsv$/ { steps++; off("step " $1, $4, value[$1], exact[$1], 1e-6)
+			if ($7 != accuracy[$1] + 0) { print "accuracy of step " $1 ": " $7; bad = 1 } next }
+		{ videos++; off($2, exp(-$3), value[$2], exact[$2], 1e-6) }
+		END { exit bad || steps != 10 || videos != 20 }' "$ROOT/tests/golden/classify.tsv" ten/log/step.tsv rows
+}
+
 @test "stopped in the middle of an epoch and resumed, anywhere: the bits of one shift" {
 	long_run one
 	train-step-loop one 2>log
