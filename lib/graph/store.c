@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "base/threads.h"
 #include "graph/hash_grid.h"
 #include "graph/internal.h"
 
@@ -334,13 +335,41 @@ int store_import(struct store *store, size_t i, enum store_slot slot, const floa
 
 /* ---- initial values ---- */
 
-static void fill_initial(const struct parameter *parameter, uint64_t seed, float *file)
+#define NORMALS 65536 /* of one piece of work */
+
+struct normals {
+	struct random random;
+	float *file;
+	size_t count;
+};
+
+static int fill_normals(void *context, size_t piece)
+{
+	const struct normals *normals = context;
+	size_t first = piece * NORMALS, left = normals->count - first;
+
+	random_normal(normals->random, 0, 0, (uint32_t)first, normals->file + first,
+		left < NORMALS ? left : NORMALS);
+	return STATUS_OK;
+}
+
+/* An element does not depend on where the others are made. */
+static int fill_normal(struct random random, float *file, size_t count)
+{
+	struct normals normals = {.random = random, .file = file, .count = count};
+	size_t pieces = (count + NORMALS - 1) / NORMALS;
+
+	return threads_run(pieces > 1 ? threads_available() : 1, pieces, fill_normals, &normals);
+}
+
+static int fill_initial(const struct parameter *parameter, uint64_t seed, float *file)
 {
 	struct random random = random_stream(seed, parameter->name);
 
 	switch (parameter->initial) {
 	case INITIAL_NORMAL:
-		random_normal(random, 0, 0, 0, file, parameter->count);
+		if (fill_normal(random, file, parameter->count))
+			return error_status();
 		break;
 	case INITIAL_UNIFORM:
 		for (size_t i = 0; i < parameter->count; i++)
@@ -348,15 +377,16 @@ static void fill_initial(const struct parameter *parameter, uint64_t seed, float
 		break;
 	case INITIAL_HASH_GRID:
 		hash_grid_initialise(1337 + seed, file, parameter->count);
-		return;
+		return STATUS_OK;
 	case INITIAL_ONE:
 	case INITIAL_ZERO:
 		for (size_t i = 0; i < parameter->count; i++)
 			file[i] = parameter->initial == INITIAL_ONE;
-		return;
+		return STATUS_OK;
 	}
 	for (size_t i = 0; i < parameter->count; i++)
 		file[i] = (float)(parameter->scale * (double)file[i]);
+	return STATUS_OK;
 }
 
 int store_initialise(struct store *store, uint64_t seed)
@@ -369,8 +399,9 @@ int store_initialise(struct store *store, uint64_t seed)
 
 		if (!file)
 			return error_status();
-		fill_initial(parameter, seed, file);
-		status = store_import(store, i, SLOT_VALUE, file);
+		status = fill_initial(parameter, seed, file);
+		if (!status)
+			status = store_import(store, i, SLOT_VALUE, file);
 		free(file);
 	}
 	return status;
