@@ -134,6 +134,22 @@ bool tsv_next(struct tsv *table)
 	return false;
 }
 
+void tsv_skip(struct tsv *table, size_t bytes)
+{
+	struct stat information;
+	off_t at = lseek(table->descriptor, 0, SEEK_CUR), wanted;
+	bool damaged;
+
+	if (at < 0 || fstat(table->descriptor, &information))
+		return;
+	wanted = information.st_size - (off_t)bytes;
+	if (wanted <= at - (off_t)(table->end - table->start) ||
+		lseek(table->descriptor, wanted, SEEK_SET) < 0)
+		return;
+	table->start = table->end = 0;
+	next_line(table, &damaged);
+}
+
 int tsv_column(const struct tsv *table, const char *name)
 {
 	for (int i = 0; i < table->columns; i++)

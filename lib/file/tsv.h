@@ -41,6 +41,8 @@ int tsv_open(const char *path, struct tsv *table);
 void tsv_close(struct tsv *table);
 /* The next line; false at the end. */
 bool tsv_next(struct tsv *table);
+/* Passes over all but the last `bytes` bytes that have not been given yet, and over the line that is cut by that. */
+void tsv_skip(struct tsv *table, size_t bytes);
 /* Column of that name in the last header, -1: none. */
 int tsv_column(const struct tsv *table, const char *name);
 /* The present row's field of a column as a number; false where there is none ("-" too). */

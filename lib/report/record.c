@@ -77,7 +77,7 @@ int record_read(const char *path, const struct record_options *options, struct r
 	if (!status)
 		status = read_small_parts(record);
 	if (!status)
-		status = record_read_logs(record);
+		status = record_read_logs(record, options->brief);
 	if (!status)
 		status = record_read_checkpoints(record, options->verify);
 	if (!status && !options->brief)

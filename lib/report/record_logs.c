@@ -8,7 +8,7 @@
 #include "file/tsv.h"
 #include "report/record_parts.h"
 
-enum { RECENT_STEPS = 64 };
+enum { RECENT_STEPS = 64, BRIEF_BYTES = 1 << 16 };
 
 static const struct {
 	const char *path, *step; /* the column that counts */
@@ -154,7 +154,7 @@ int record_check_table(struct record *record, const struct tsv *table, const cha
 	return record_trouble(record);
 }
 
-static int read_log(struct record *record, enum record_log log)
+static int read_log(struct record *record, enum record_log log, bool brief)
 {
 	char *path = run_path(&record->run, "%s", logs[log].path);
 	struct series *of_column[TSV_FIELDS];
@@ -173,6 +173,8 @@ static int read_log(struct record *record, enum record_log log)
 		while (!status && tsv_next(&table)) {
 			if (table.kind == TSV_HEADER) {
 				status = find_curves(record, log, &table, of_column);
+				if (brief && !headed)
+					tsv_skip(&table, BRIEF_BYTES);
 				headed = true;
 			} else if (table.kind == TSV_ROW && headed) {
 				add_row(record, log, &table, of_column, &clock);
@@ -187,11 +189,11 @@ static int read_log(struct record *record, enum record_log log)
 	return status;
 }
 
-int record_read_logs(struct record *record)
+int record_read_logs(struct record *record, bool brief)
 {
 	int status = STATUS_OK;
 
 	for (int log = 0; log < RECORD_LOGS && !status; log++)
-		status = read_log(record, (enum record_log)log);
+		status = read_log(record, (enum record_log)log, brief);
 	return status;
 }

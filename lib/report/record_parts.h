@@ -7,7 +7,8 @@
 /* Notes the present error message as trouble and clears it; always STATUS_OK unless memory is short. */
 int record_trouble(struct record *record);
 /* Each: STATUS_OK also where the part is missing or damaged. */
-int record_read_logs(struct record *record);                       /* step, epoch, time */
+/* Step, epoch and time. `brief`: their last rows alone. */
+int record_read_logs(struct record *record, bool brief);
 int record_read_validation(struct record *record);
 int record_read_scores(struct record *record);
 int record_read_checkpoints(struct record *record, bool verify);

@@ -35,7 +35,7 @@ void series_add(struct series *series, double step, double value)
 	bool finite = isfinite(value);
 	struct series_bin one = {.count = finite, .bad = !finite, .first = step, .last = step};
 
-	if (!(step >= 0 && step <= 0x1p53))
+	if (!(step >= 0 && step <= 0x1p50))
 		return;
 	if (series->width == 0) {
 		series->width = 1;

@@ -26,7 +26,7 @@ struct series {
 	double latest;       /* the value added last */
 	double latest_step;
 };
-/* Steps below 0 and beyond 2^53 are passed over. Any order. */
+/* Steps below 0 and beyond 2^50 are passed over. Any order. */
 void series_add(struct series *series, double step, double value);
 /* Mean of a bin and of its neighbours up to `reach` away; bins without finite values count nothing. */
 double series_smooth(const struct series *series, int bin, int reach);
