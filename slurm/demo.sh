@@ -66,6 +66,7 @@ demo_depth() {
 	cat <<-END
 
 		Trained in $trained s, $((SECONDS - start)) s in all.
+		All of it     $(report "$run")   (a page for any browser)
 		Look at       $(newest_picture "$run")   (image, prediction, truth)
 		              $run/predictions/rooms-val/rgb/*.colour.png
 		Losses        $run/log/step.tsv       curves: tensorboard --logdir $run
@@ -102,6 +103,7 @@ demo_classify() {
 	cat <<-END
 
 		Trained in $trained s, $((SECONDS - start)) s in all.
+		All of it     $(report "$run")   (a page for any browser)
 		Look at       $(newest_picture "$run")   (frames, truth, best classes)
 		Results       $run/predictions/clips-val/results.tsv and results.json
 		Losses        $run/log/step.tsv, accuracy $run/log/epoch.tsv, validation $run/log/val.tsv

@@ -406,16 +406,26 @@ is_scored() {
 	done
 }
 
+# A page to look at; that it cannot be made hurts nobody.
+show_report() {
+	local page
+	if page=$("$(tool report)" "$run" 2>/dev/null); then say "to look at: $page"; fi
+}
+
 # Scores the run, once it is done. Exits unless it was cut short.
 life_evaluate() {
 	local step=() digest
 	[ "${NIGHTSHIFT_EVALUATE:-yes}" != no ] || exit 0
-	[ -n "$(test_groups)" ] || { say "done; the configuration has no data.test to evaluate"; exit 0; }
+	[ -n "$(test_groups)" ] || {
+		say "done; the configuration has no data.test to evaluate"
+		show_report
+		exit 0
+	}
 	digest=$(done_field digest)
 	[ -z "$digest" ] || step=(--step "$(done_field step)") # a zombie may have published a later one
 	run_step one eval --summary ${step[@]+"${step[@]}"} "$run"
 	case $status in
-	0) ! is_scored "$digest" || exit 0 ;;
+	0) ! is_scored "$digest" || { show_report; exit 0; } ;;
 	75) ;;
 	*) give_up "$status" "eval failed with status $status" ;;
 	esac

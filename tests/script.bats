@@ -367,6 +367,14 @@ last_row() {
 	[ "$status" -eq 0 ]
 	grep -q "^srun --nodes=1 --ntasks=1 $ROOT/bin/eval --summary --step 12 $PWD/run" calls
 	never requeued
+	[[ $stderr == *"to look at: $PWD/run/report.html"* ]]
+	grep -q '<span class="state done">' run/report.html
+	# A page that cannot be made changes nothing.
+	rm run/report.html
+	mkdir run/report.html
+	decide 0
+	[ "$status" -eq 0 ]
+	[[ $stderr != *"to look at"* ]]
 	stub srun 'exit 66'
 	decide 0
 	[ "$status" -eq 66 ]
