@@ -166,3 +166,24 @@ tensors() {
 	small_clips five model.n_classes=12 init.weights=b.pth 'init.ignore=fc.*'
 	run_tool 0 train-step-loop five
 }
+
+# prefixed PREFIX: the safetensors file on stdin with the prefix in front of all names; the data stay as they are.
+prefixed() {
+	perl -e 'local $/; my $data = <STDIN>; my $n = unpack "Q<", $data; my $head = substr $data, 8, $n;
+		$head =~ s/"(?=[a-z0-9_.]+":\{"dtype")/"$ARGV[0]/g;
+		$head .= " " while length($head) % 8;
+		print pack("Q<", length $head), $head, substr($data, 8 + $n)' "$1"
+}
+
+@test "a wrapper's prefix is taken off in both kinds of files, and named where it cannot be" {
+	convert-weights CLIPS clips.safetensors
+	prefixed module. <clips.safetensors >wrapped.safetensors
+	grep -q module.conv1.weight wrapped.safetensors
+	diff <(tensors clips.safetensors) <(tensors wrapped.safetensors)
+	small_clips one init.weights=wrapped.safetensors
+	run_tool 0 train-step-loop one
+	prefixed net. <clips.safetensors >net.safetensors
+	small_clips two init.weights=net.safetensors
+	run_tool 65 train-step-loop two
+	one_error 'conv1.weight is missing' 'the file calls it net.conv1.weight'
+}

@@ -336,3 +336,26 @@ three() {
 		diff -r one "$copy"
 	done
 }
+
+@test "budget: two at once stay within it" {
+	three
+	mkdir five
+	yes five | head -c 300000 >five/file
+	stage-data --budget 1MB --to scratch four >out4 2>err4 3>&- &
+	run_tool 0 stage-data --budget 1MB --to scratch five
+	wait $!
+	[ "$(ls -d scratch/nightshift-*/*/MANIFEST | wc -l)" -eq 3 ]
+	[ -e "$three" ]
+	[ "$(awk '{ sum += $1 } END { print sum }' scratch/nightshift-*/*/size)" -le 1000000 ]
+	diff -r four "$(awk -F'\t' 'NR == 2 { print $2 }' out4)"
+}
+
+@test "a run that reads a copy makes it used" {
+	make-scenes depth -n 4 --seed 1 --size 32x48 rooms 2>/dev/null
+	mkconfig run depth-tiny data.train.rooms.path="$PWD/rooms" stage.to="$PWD/scratch" stage.pack=true train.steps=1 \
+		validate.every=0 picture.every=0
+	run_tool 0 stage-data run
+	touch -d '2 hours ago' scratch/nightshift-*/*.lock
+	run_tool 0 train-step-loop run
+	[ -n "$(find scratch -name '*.lock' -mmin -10)" ]
+}

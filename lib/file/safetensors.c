@@ -297,6 +297,18 @@ const struct safetensor *safetensors_find(const struct safetensors *file, const 
 	return bsearch(&key, file->tensor, file->count, sizeof key, compare_name);
 }
 
+bool safetensors_strip(struct safetensors *file, const char *prefix)
+{
+	size_t length = strlen(prefix);
+	bool all = file->count > 0;
+	for (size_t i = 0; i < file->count && all; i++)
+		all = !strncmp(file->tensor[i].name, prefix, length) && file->tensor[i].name[length];
+	for (size_t i = 0; i < file->count && all; i++) /* the order stays */
+		memmove(file->tensor[i].name, file->tensor[i].name + length,
+			strlen(file->tensor[i].name + length) + 1);
+	return all;
+}
+
 int safetensors_to_float(const struct safetensor *tensor, float *out)
 {
 	const struct type_row *row = &types[tensor->type];

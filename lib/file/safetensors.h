@@ -7,6 +7,7 @@
 #ifndef NIGHTSHIFT_FILE_SAFETENSORS_H
 #define NIGHTSHIFT_FILE_SAFETENSORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -55,6 +56,8 @@ int safetensors_decode(
 int safetensors_take(const char *name, void *data, size_t bytes, struct safetensors *file);
 /* NULL when there is none of that name. */
 const struct safetensor *safetensors_find(const struct safetensors *file, const char *name);
+/* Takes `prefix` off all names where all have it and more (names saved from a wrapper around the network); whether it did. */
+bool safetensors_strip(struct safetensors *file, const char *prefix);
 /* Elements of F32, F16, BF16 or F64 as float32 into `out` (product of dim elements); other types: STATUS_DATA. */
 int safetensors_to_float(const struct safetensor *tensor, float *out);
 

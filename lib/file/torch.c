@@ -282,21 +282,12 @@ static const struct pickle_value *find_state_dict(const struct pickle_value *val
 	return value;
 }
 
-static bool all_prefixed(struct pickle_value **item, size_t pairs)
-{
-	bool all = pairs > 0;
-	for (size_t i = 0; i < pairs && all; i++)
-		all = text_of(item[2 * i]) && text_starts(item[2 * i]->text, "module.") &&
-		      item[2 * i]->length > 7;
-	return all;
-}
-
 static int compare_views(const void *a, const void *b)
 {
 	return strcmp(((const struct view *)a)->tensor.name, ((const struct view *)b)->tensor.name);
 }
 
-static int list_views(struct parts *parts, struct torch_file *file, struct view **views, size_t *count)
+static int list_views(struct parts *parts, struct view **views, size_t *count)
 {
 	struct pickle_value **item;
 	size_t pairs;
@@ -307,13 +298,12 @@ static int list_views(struct parts *parts, struct torch_file *file, struct view 
 	*views = memory_new(pairs, sizeof **views);
 	if (!*views)
 		return error_status();
-	file->stripped = all_prefixed(item, pairs);
 	for (size_t i = 0; i < pairs; i++) {
 		struct view *view = &(*views)[i];
 		const char *key = text_of(item[2 * i]);
 		if (!key || !*key)
 			return error_set(STATUS_DATA, "holds no state dict (a dict of tensors by name)");
-		view->tensor.name = memory_text(file->stripped ? key + 7 : key);
+		view->tensor.name = memory_text(key);
 		if (!view->tensor.name)
 			return error_status();
 		*count = i + 1;
@@ -621,11 +611,13 @@ int torch_take(const char *name, void *data, size_t bytes, struct torch_file *fi
 		     : parts.data[0] == 'P' ? read_zip(&parts)
 					    : read_legacy(&parts);
 	if (!status)
-		status = list_views(&parts, file, &views, &count);
+		status = list_views(&parts, &views, &count);
 	if (!status)
 		status = list_plain(&parts, &file->plain);
 	if (!status)
 		status = adopt(&parts, views, count, &data, file);
+	if (!status)
+		file->stripped = safetensors_strip(&file->weights, "module.");
 	for (size_t i = 0; i < count; i++)
 		free(views[i].tensor.name);
 	free(views);

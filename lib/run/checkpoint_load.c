@@ -599,6 +599,8 @@ static int open_file(const char *path, struct checkpoint *checkpoint)
 		return status;
 	status = torch_is(data, bytes) ? open_torch(path, data, bytes, checkpoint)
 				       : safetensors_take(path, data, bytes, next);
+	if (!status)
+		safetensors_strip(next, "module.");
 	checkpoint->model_files = !status;
 	return status;
 }

@@ -507,6 +507,17 @@ static int add_row(struct text *rows, const char *name, const char *row)
 	return status ? status : text_check(rows);
 }
 
+/* Of each source in `done`: its path, its row, and where it is read. */
+enum { DONE = 3 };
+
+/* While the others are copied nobody removes it, and it counts as used when all are there. */
+static void hold_done(const struct names *done)
+{
+	for (size_t i = 0; i + DONE <= done->count; i += DONE)
+		if (stage_hold(done->name[i + 2]))
+			error_clear();
+}
+
 /* The same source in an earlier list is not listed again. */
 static int stage_group(const char *name, const char *path, const struct stage_options *options,
 	struct names *done, struct text *rows)
@@ -517,7 +528,7 @@ static int stage_group(const char *name, const char *path, const struct stage_op
 		return error_set(STATUS_CONFIG,
 			"dataset %s has no path; set data.train.%s.path=DIR or whichever list it is in", name,
 			name);
-	for (size_t i = 0; i + 1 < done->count; i += 2)
+	for (size_t i = 0; i + DONE <= done->count; i += DONE)
 		if (!strcmp(done->name[i], path))
 			return add_row(rows, name, done->name[i + 1]);
 	int status = stage_source(path, options, &staged);
@@ -532,7 +543,11 @@ static int stage_group(const char *name, const char *path, const struct stage_op
 	if (!status)
 		status = names_add(done, row.data);
 	if (!status)
+		status = names_add(done, staged.path);
+	if (!status)
 		status = add_row(rows, name, row.data);
+	if (!status && stage_hold(staged.path))
+		error_clear();
 	text_release(&row);
 	staged_release(&staged);
 	return status;
@@ -560,6 +575,8 @@ int stage_run(const struct run *run, const struct stage_options *options, struct
 		for (size_t j = 0; j < config_groups(run->config, lists[i]) && !status; j++)
 			status = stage_group(config_group_text(run->config, lists[i], j, "name"),
 				config_group_text(run->config, lists[i], j, "path"), options, &done, rows);
+	if (!status)
+		hold_done(&done);
 	names_release(&done);
 	if (!status)
 		status = text_check(rows);
