@@ -11,8 +11,8 @@
 #include "base/memory.h"
 
 /* The programs of the kit; those that are not there are passed over. */
-static const char *const programs[] = {"eval", "extract-mesh", "make-scenes", "mkconfig", "predict", "report",
-	"snapshot-code", "stage-data", "train-step-loop"};
+static const char *const programs[] = {"make-annotation", "convert-weights", "eval", "extract-mesh",
+	"make-scenes", "mkconfig", "predict", "report", "snapshot-code", "stage-data", "train-step-loop"};
 
 static void add_row(struct text *text, const char *kind, const char *name, const char *value,
 	const char *bytes, const char *note)
