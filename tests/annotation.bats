@@ -128,3 +128,31 @@ some_frames() {
 	run_tool 78 make-annotation --layout tapes folders data
 	one_error 'layout tapes: must be one of frames'
 }
+
+# packed DIR: the path of its pack.
+packed() {
+	mkdir -p there
+	stage-data --pack --to there "$1" 2>/dev/null | tail -n 1 | cut -f2
+}
+
+@test "a pack reads as its directory: frames, hdf5, video files" {
+	make-scenes clips -n 20 --frames 4 --size 32x32 --validation 2 shapes
+	pack=$(packed shapes)
+	[ -f "$pack" ]
+	run_tool 0 make-annotation --decode all check shapes/annotation.json "$pack"
+	mkdir -p tapes/a films/a
+	cp "$ROOT"/tests/golden/video/{plain,latest}.hdf5 tapes/a/
+	cp "$ROOT/tests/corpus/film/vp8.webm" "$ROOT/tests/corpus/film/h264.mp4" films/a/
+	for set in "frames shapes" "hdf5 tapes" "video films"; do
+		read -r layout directory <<<"$set"
+		[ "$layout" != video ] || [ -f "$ROOT/build/nightshift-film.so" ] || continue
+		pack=$(packed "$directory")
+		make-annotation --layout "$layout" -o there.json folders "$pack" 2>/dev/null
+		make-annotation --layout "$layout" -o here.json folders "$directory" 2>/dev/null
+		cmp here.json there.json
+		"$ROOT/build/tests/tools/frame-sums" "$layout" "$directory" >here
+		"$ROOT/build/tests/tools/frame-sums" "$layout" "$pack" >there.sums
+		diff here there.sums
+		[ "$(wc -l <here)" -gt 3 ]
+	done
+}
