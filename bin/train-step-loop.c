@@ -182,7 +182,7 @@ static struct loop_plan plan(const struct work *work)
 }
 
 /* Whether an earlier shift has finished the steps that are configured now. */
-static int finished(const struct work *work, bool *finished)
+static int finished(struct work *work, bool *finished)
 {
 	int64_t epochs = config_integer(work->run.config, "train.epochs");
 	struct run_done done;
@@ -191,6 +191,8 @@ static int finished(const struct work *work, bool *finished)
 	if (!status && *finished)
 		*finished = epochs > 0 ? done.epoch >= epochs
 				       : done.step >= config_integer(work->run.config, "train.steps");
+	if (!status && *finished)
+		work->step = done.step;
 	return status;
 }
 
@@ -222,12 +224,15 @@ static int load_weights(struct work *work)
 	struct store *store = program_store(work->training.loop.program);
 	int status;
 
-	if (!work->resuming)
-		return initial_weights(work, store);
-	status = weights_load(store, &work->resumed, "");
-	if (!status)
-		status = weights_load_optimizer(store, &work->resumed);
-	checkpoint_release_tensors(&work->resumed);
+	if (work->resuming) {
+		status = weights_load(store, &work->resumed, "");
+		if (!status)
+			status = weights_load_optimizer(store, &work->resumed);
+		checkpoint_release_tensors(&work->resumed);
+	} else {
+		status = initial_weights(work, store);
+	}
+	memory_trim();
 	return status;
 }
 
@@ -415,7 +420,7 @@ static int look_before(struct work *work, bool *already)
 	if (!status)
 		status = finished(work, already);
 	if (!status && *already)
-		note("%s: all steps are done", work->run.path);
+		note("%s: all %lld steps are done", work->run.path, (long long)work->step);
 	else if (!status)
 		leave_init(&work->leave, &options);
 	return status;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Several processes under mpirun train one run: the bits of one process, whatever happens to them.
-# seconds: 45
+# seconds: 60
 
 load helper
 
@@ -170,4 +170,51 @@ process_of() { # RANK RUN
 	new_run run train.steps=2 validate.every=0 picture.every=0
 	strace -f -e trace=openat -o calls train-step-loop run 2>log
 	never grep -q 'libmpi\|nightshift-mpi' calls
+}
+
+@test "epochs, a plateau and running averages: 1, 2 and 4 ranks, killed on the way, have the same bits" {
+	local words=(train.epochs=12 schedule.name=plateau schedule.metric=abs_relative_difference schedule.patience=0 schedule.threshold=0.01
+		schedule.gamma=0.5 validate.every=0 picture.every=0 picture.epochs=5 checkpoint.every=0 checkpoint.epochs=2
+		checkpoint.keep_every=0 checkpoint.keep_epochs=5 optimizer.name=adamw optimizer.weight_decay=0.1 optimizer.ema=0.9)
+	local files=(log/step.tsv log/epoch.tsv log/val.tsv pictures checkpoints/step-00000015/model checkpoints/step-00000015/optimizer
+		checkpoints/best)
+	new_run alone "${words[@]}"
+	train-step-loop alone 2>log
+	[ "$(column lr alone/log/epoch.tsv | sort -u | wc -l)" -ge 3 ]
+	new_run two "${words[@]}"
+	ranks 2 train-step-loop two 2>>log &
+	until_steps two 7
+	kill -KILL "$(process_of 1 two)"
+	never wait $!
+	ranks 2 train-step-loop two 2>>log
+	same_files alone two "${files[@]}"
+	new_run four "${words[@]}"
+	ranks 4 train-step-loop four 2>>log
+	same_files alone four "${files[@]}"
+}
+
+@test "batch norm over the samples of a step or of a rank: one micro-batch a rank, or 78; shifts change no bit" {
+	tiny_clips CLIPS
+	local words=(clip.crop=center clip.time_crop=center batch.size=8 train.steps=8 checkpoint.every=3 validate.every=4 picture.every=0 parallel.timeout=30) extent
+	tiny_classify whole "${words[@]}" batch.micro=8
+	train-step-loop whole 2>log
+	for extent in step rank; do
+		tiny_classify "$extent" "${words[@]}" batch.micro=4 batch.norm=$extent
+		run_tool 78 train-step-loop "$extent"
+		one_error "one micro-batch a rank .* has 2, there is 1"
+		ranks 2 train-step-loop "$extent" 2>>log
+		tiny_classify "$extent-cut" "${words[@]}" batch.micro=4 batch.norm=$extent
+		ranks 2 train-step-loop "$extent-cut" 2>>log &
+		until_steps "$extent-cut" 4
+		kill -KILL "$(process_of 1 "$extent-cut")"
+		never wait $!
+		ranks 2 train-step-loop "$extent-cut" 2>>log
+		same_files "$extent" "$extent-cut" log/step.tsv log/val.tsv checkpoints/step-00000008/model checkpoints/step-00000008/optimizer
+	done
+	# Over all samples of the step: the losses of one process that has them in one micro-batch; over each rank's alone they are others.
+	difference() {
+		paste <(column loss whole/log/step.tsv) <(column loss "$1/log/step.tsv") | head -n 3 |
+			awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d } END { print most }'
+	}
+	awk -v step="$(difference step)" -v rank="$(difference rank)" 'BEGIN { exit !(step < 2e-5 && rank > 1e-2) }'
 }

@@ -124,6 +124,11 @@ started() {
 	done
 	[ ! -e run/shifts.tsv ]
 	[ -z "$(find run -name '*probe*')" ]
+	# The largest tensors, the largest first; none is larger than what the device holds of its kind.
+	grep -E $'^(parameter|input|activation|gradient) (train|predict):[^\t]*\t[0-9]+\tB$' <<<"$output" >largest
+	[ "$(wc -l <largest)" = 10 ]
+	cut -f2 largest | sort -c -n -r
+	awk -F'\t' '{ value[$1] = $2 } $1 ~ /^activation / && $2 > value["activations_bytes"] { exit 1 }' <<<"$output"
 	mkconfig listed depth-tiny data.train.rooms.path=rooms data.train.rooms.list=rooms/list.txt "data.val=()" "data.vis=()" "data.test=()"
 	rm rooms/rgb/00003.png
 	run_tool 66 train-step-loop --dry-run listed

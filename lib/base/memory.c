@@ -1,6 +1,7 @@
 /* Memory: checked sizes, zeroed, errors by message. */
 #include "base/memory.h"
 
+#include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,4 +78,9 @@ void *memory_aligned(size_t bytes)
 		return no_memory(bytes, 1);
 	memset(memory, 0, rounded);
 	return memory;
+}
+
+void memory_trim(void)
+{
+	malloc_trim(0);
 }

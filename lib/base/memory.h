@@ -14,6 +14,8 @@ char *memory_text(const char *text);
 void *memory_copy(const void *data, size_t bytes);
 /* 64-byte aligned and zeroed; free with free(). */
 void *memory_aligned(size_t bytes);
+/* Gives what was freed back to the system, behind a part that needed much for a while. */
+void memory_trim(void);
 /* a x b (+ c) without overflow; 0 on success, else STATUS_FAILURE without message. */
 int size_multiply(size_t a, size_t b, size_t *product);
 int size_add(size_t a, size_t b, size_t *sum);

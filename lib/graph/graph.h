@@ -290,6 +290,14 @@ struct program_bytes { /* what was (or, before prepare, would be) allocated on t
 int program_measure(struct program *program, struct program_bytes *bytes); /* works before and after prepare; equal */
 /* What a parameter that is trained has beside its value and gradient: moments and average. After program_update_rule(). */
 int program_state_slots(const struct program *program);
+/* The largest tensors of a measured program, the largest first, each memory once: fills at most `count`, returns how many. */
+struct program_tensor {
+	const char *graph; /* the program's, like the other names */
+	const char *name;  /* of the parameter, of the input, or of the operation that writes it */
+	const char *kind;  /* "parameter", "input", "activation", "gradient" */
+	uint64_t bytes;
+};
+size_t program_largest(const struct program *program, struct program_tensor *largest, size_t count);
 double graph_flops(const struct graph *graph);  /* of one run: multiply and add count one each */
 double graph_padding_flops(const struct graph *graph); /* of these, those of convolutions that only meet padding */
 double graph_traffic(const struct graph *graph); /* bytes read and written by one run */

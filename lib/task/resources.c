@@ -129,6 +129,21 @@ static void rows_of_device(const struct program_bytes *bytes, struct text *rows)
 	row(rows, "device_bytes", (double)bytes->total, "B");
 }
 
+#define LARGEST 10
+
+/* A row each, named by kind, graph and operation. */
+static void rows_of_tensors(const struct program *program, struct text *rows)
+{
+	struct program_tensor largest[LARGEST];
+	size_t count = program_largest(program, largest, LARGEST);
+
+	for (size_t i = 0; i < count; i++) {
+		text_format(rows, "%s %s:", largest[i].kind, largest[i].graph);
+		text_field(rows, largest[i].name);
+		text_format(rows, "\t%llu\tB\n", (unsigned long long)largest[i].bytes);
+	}
+}
+
 static double notice(const struct run *run, const struct platform *platform,
 	const struct task_training *training, uint64_t save_bytes)
 {
@@ -184,6 +199,7 @@ int resources_describe(const struct run *run, const struct platform *platform,
 	row(rows, "memory_bytes", (double)needed, "B");
 	row(rows, "memory_here_bytes", (double)here, "B");
 	text_format(rows, "fits\t%s\t\n", needed <= here ? "yes" : "no");
+	rows_of_tensors(training->loop.program, rows);
 	if (training->missing)
 		*status_of_run = error_set(STATUS_NO_INPUT, "%zu data files are missing, the first is %s",
 			training->missing, training->first_missing);

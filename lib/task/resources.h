@@ -8,7 +8,7 @@
 #include "task/task.h"
 
 /* Appends "#item<TAB>value<TAB>unit" rows: parameters, FLOPs and bytes moved per step, bytes on the device by kind, bytes of a checkpoint and of the
- * run directory, missing files, the notice needed, memory here and whether it fits. Nothing large is allocated; a small probe
+ * run directory, missing files, the notice needed, memory here and whether it fits, the largest tensors. Nothing large is allocated; a small probe
  * file is written to RUN and removed. *status_of_run: 0, STATUS_NO_INPUT when files are missing (the message names the first),
  * STATUS_UNAVAILABLE when the memory does not suffice. */
 int resources_describe(const struct run *run, const struct platform *platform,
