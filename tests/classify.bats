@@ -168,6 +168,25 @@ finish() {
 	[[ $stderr == *nowhere* ]]
 }
 
+@test "video files: trained on, predicted in one command, refused when cut in half" {
+	films=$ROOT/../shared/data/video
+	[ -d "$films" ] || skip "no $films"
+	mkdir -p films/bird films/space
+	cp "$films/cockatoo.mp4" films/bird
+	cp "$films/nasa_13013.mp4" films/space
+	words=('data.train=()' 'data.val=()' 'data.vis=()' 'data.test=()' data.train.films.path="$PWD/films" data.train.films.layout=video
+		data.test.films.path="$PWD/films" data.test.films.layout=video batch.size=2 batch.micro=2 train.steps=3 predict.stride=64)
+	mkconfig run classify-tiny "${words[@]}"
+	train-step-loop run 2>log || { grep -q nightshift-film.so log && skip "no FFmpeg libraries"; cat log; return 1; }
+	run_tool 0 "$ROOT/bin/eval" run
+	[ "$(grep -v '^#' <<<"$output" | cut -f2,8)" = $'bird/cockatoo\tbird\nspace/nasa_13013\tspace' ]
+	run_tool 0 predict --video --top 1 run films/bird/cockatoo.mp4
+	[ "$(cut -f1-4 <<<"${lines[1]}")" = $'films/bird/cockatoo.mp4\t1\t281\t1' ]
+	head -c 300000 films/bird/cockatoo.mp4 >half.mp4
+	run_tool 65 predict --video run half.mp4
+	one_error 'half.mp4: the file ends early'
+}
+
 @test "eval: rows, summary, confusion agree" {
 	cp -R "$RUN" run
 	run_tool 0 "$ROOT/bin/eval" run

@@ -219,7 +219,8 @@ static int check_subset(
 	int list, const struct config_group *group, int other, const struct config_group *same)
 {
 	const char *subset = field(group, "subset")->value.texts[0];
-	if (strcmp(subset, "auto") != 0 || list == SYNTAX_TRAIN || other != SYNTAX_TRAIN ||
+	if (!field(group, "annotation")->value.texts[0][0] || strcmp(subset, "auto") != 0 ||
+		list == SYNTAX_TRAIN || other != SYNTAX_TRAIN ||
 		strcmp(field(same, "subset")->value.texts[0], subset) != 0)
 		return STATUS_OK;
 	return error_set(STATUS_CONFIG,

@@ -25,7 +25,7 @@ void classify_scores_set(struct scores *scores, size_t i, double rank, double pr
 {
 	double *value = scores->value + i * METRICS;
 
-	value[ERROR] = -log(probability);
+	value[ERROR] = 0 - log(probability); /* never -0 */
 	value[TOP1] = rank < 1;
 	value[TOP5] = rank < 5;
 	value[CLIP_TOP1] = clip_top1;
