@@ -230,9 +230,21 @@ static void drop_empty(struct video_set *set)
 	set->count = kept;
 }
 
+/* Nothing is looked for where the annotation says it all. */
+static bool all_numbered(const struct video_set *set)
+{
+	if (!set->entry || set->options.skip_missing)
+		return false;
+	for (size_t i = 0; i < set->count; i++)
+		if (!set->annotation.entry[set->entry[i]].numbered)
+			return false;
+	return true;
+}
+
 static int number_samples(struct video_set *set)
 {
-	int status = threads_run(COUNT_THREADS, set->count, number_frames, set);
+	int status =
+		all_numbered(set) ? STATUS_OK : threads_run(COUNT_THREADS, set->count, number_frames, set);
 
 	if (!status)
 		drop_empty(set);
