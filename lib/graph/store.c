@@ -315,20 +315,23 @@ int store_export(const struct store *store, size_t i, enum store_slot slot, floa
 	return status;
 }
 
-int store_import(struct store *store, size_t i, enum store_slot slot, const float *in)
+/* `memory`: room for the parameter. */
+static int import_by(struct store *store, size_t i, enum store_slot slot, const float *in, float *memory)
 {
 	const struct parameter *parameter = store_parameter(store, i);
 	float *data = store_data(store, i, slot);
-	float *memory;
-	int status;
 
 	if (!data)
 		return slot_missing(store, i, slot);
-	memory = memory_new(parameter->count, sizeof(float));
-	if (!memory)
-		return error_status();
 	file_to_memory(parameter, in, memory);
-	status = store->device->backend->write(store->device, data, memory, parameter->count * sizeof(float));
+	return store->device->backend->write(store->device, data, memory, parameter->count * sizeof(float));
+}
+
+int store_import(struct store *store, size_t i, enum store_slot slot, const float *in)
+{
+	float *memory = memory_new(store_parameter(store, i)->count, sizeof(float));
+	int status = memory ? import_by(store, i, slot, in, memory) : error_status();
+
 	free(memory);
 	return status;
 }
@@ -391,18 +394,22 @@ static int fill_initial(const struct parameter *parameter, uint64_t seed, float 
 
 int store_initialise(struct store *store, uint64_t seed)
 {
-	int status = STATUS_OK;
+	size_t largest = 0;
+	float *file, *memory;
+	int status;
 
+	for (size_t i = 0; i < store->count; i++)
+		if (store_parameter(store, i)->count > largest)
+			largest = store_parameter(store, i)->count;
+	file = memory_new(largest, sizeof(float));
+	memory = memory_new(largest, sizeof(float));
+	status = file && memory ? STATUS_OK : error_status();
 	for (size_t i = 0; i < store->count && !status; i++) {
-		const struct parameter *parameter = store_parameter(store, i);
-		float *file = memory_new(parameter->count, sizeof(float));
-
-		if (!file)
-			return error_status();
-		status = fill_initial(parameter, seed, file);
+		status = fill_initial(store_parameter(store, i), seed, file);
 		if (!status)
-			status = store_import(store, i, SLOT_VALUE, file);
-		free(file);
+			status = import_by(store, i, SLOT_VALUE, file, memory);
 	}
+	free(file);
+	free(memory);
 	return status;
 }
