@@ -187,3 +187,18 @@ prefixed() {
 	run_tool 65 train-step-loop two
 	one_error 'conv1.weight is missing' 'the file calls it net.conv1.weight'
 }
+
+@test "a network that PyTorch saved predicts what it predicts there" {
+	# torch_logits.py --make net.pth resnet-10 10 2 --legacy; --scores net.pth CLIPS >net.tsv
+	mkconfig net classify-tiny data.train.clips.path="$BATS_FILE_TMPDIR/clips" model.widen_factor=0.03125 init.weights="$golden/net.pth"
+	predict net
+	while read -r video scores; do
+		[ -e "net/predictions/clips-val/$video.npy" ] || continue
+		tail -c 40 "net/predictions/clips-val/$video.npy" | od -An -v -tf4 -w40 >ours
+		echo "$scores" >theirs
+		paste -d' ' ours theirs
+	done <"$golden/net.tsv" >both
+	[ "$(wc -l <both)" -eq 10 ]
+	awk '{ for (i = 1; i <= 10; i++) { d = $i - $(i + 10); if (d < 0) d = -d; if (d > worst) worst = d } }
+		END { print "largest distance", worst; exit !(worst < 1e-6) }' both
+}
