@@ -24,8 +24,9 @@
  */
 struct strip {
 	const float *a, *b, *bias; /* bias [columns] or NULL */
-	const float *
-		next; /* what will be read soon: segments * length cache lines are fetched on the way; NULL: nothing */
+	/* What will be read soon: for a tile that starts at row i, segments * length cache lines from next + i * a_row on are
+	 * fetched on the way; NULL: nothing. */
+	const float *next;
 	float *c;
 	ptrdiff_t a_row, a_step, a_segment, b_step, b_segment, c_row;
 	int64_t rows, segments, length;

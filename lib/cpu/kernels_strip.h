@@ -106,10 +106,12 @@ static void strip(const struct strip *s)
 		strip_14
 #endif
 	};
+	struct strip part = *s;
 	int64_t tiles = (s->rows + STRIP_ROWS - 1) / STRIP_ROWS;
 	for (int64_t t = 0; t < tiles; t++) {
 		int64_t first = s->rows * t / tiles, end = s->rows * (t + 1) / tiles;
-		tile[end - first](s, s->a + first * s->a_row, s->c + first * s->c_row);
+		part.next = s->next ? s->next + first * s->a_row : NULL;
+		tile[end - first](&part, s->a + first * s->a_row, s->c + first * s->c_row);
 	}
 }
 

@@ -78,6 +78,10 @@ static void product_block(const struct cpu_device *device, const struct product 
 				.c = p->c + row * p->c_row + j * wide,
 				.c_row = p->c_row,
 				.bias = p->bias && chain == 0 ? p->bias + j * wide : NULL,
+				/* rows of the tile behind this one, once */
+				.next = j == panel && chain == 0
+						? p->a + (row + device->kernels->strip_rows) * p->a_row
+						: NULL,
 				.rows = rows,
 				.segments = 1,
 				.length = length,
