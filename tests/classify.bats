@@ -110,6 +110,17 @@ finish() {
 	same_run one three 60
 }
 
+@test "batch norm over two ranks is that of one process with the whole batch" {
+	command -v mpirun >/dev/null && [ -e "$ROOT/build/nightshift-mpi.so" ] || skip "no MPI"
+	words=(batch.size=20 clip.crop=center clip.time_crop=center validate.every=0 picture.every=0 train.steps=5)
+	new_run one "${words[@]}" batch.micro=20
+	train-step-loop one 2>log
+	new_run two "${words[@]}" batch.micro=10 batch.norm=step
+	timeout -k 5 60 mpirun --oversubscribe --bind-to none --mca btl self,vader -np 2 train-step-loop two 2>>log 3>&- 4>&-
+	paste <(column loss one/log/step.tsv) <(column loss two/log/step.tsv) |
+		awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 1e-5) { print; bad = 1 } } END { exit bad || NR != 5 }'
+}
+
 @test "data threads change nothing" {
 	for threads in 0 3; do
 		new_run "threads-$threads" data.threads=$threads
