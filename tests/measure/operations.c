@@ -1,7 +1,7 @@
 /*
  * Times single operations; not a test. tests/bench/operations asks it and its peer in turn.
  *
- *	build/tests/measure/operations [THREADS [ISA [SECONDS]]]
+ *	build/tests/measure/operations [THREADS [ISA [SECONDS [PRECISION]]]]
  *
  * Each line of the standard input is an operation and its sizes (the table at the end); the answer is a line for each node it
  * is made of, forward and backward: operation, fastest seconds, floating-point operations; then an empty line. With one
@@ -301,8 +301,11 @@ int main(int argc, char **argv)
 	error_program(argv[0]);
 	if ((argc > 1 && !text_to_int64(argv[1], &threads)) ||
 		(argc > 3 && !text_to_double(argv[3], &seconds)))
-		return error_print(error_set(STATUS_USAGE, "usage: operations [THREADS [ISA [SECONDS]]]"));
-	const struct device_settings settings = {.threads = (int)threads, .isa = argc > 2 ? argv[2] : "auto"};
+		return error_print(
+			error_set(STATUS_USAGE, "usage: operations [THREADS [ISA [SECONDS [PRECISION]]]]"));
+	const struct device_settings settings = {.threads = (int)threads,
+		.isa = argc > 2 ? argv[2] : "auto",
+		.precision = argc > 4 ? argv[4] : "auto"};
 	int status = cpu_backend.open(&settings, &device);
 	if (status)
 		return error_print(status);

@@ -1,4 +1,4 @@
-"""Times the same operations in PyTorch: operations.py [THREADS [SECONDS]].
+"""Times the same operations in PyTorch: operations.py [THREADS [SECONDS [bf16]]].
 
 Lines of the standard input as in operations.c; the answers name the same operations. Each is tried in PyTorch's own layout
 and channels-last, and the faster one counts. What a linear layer's or a norm's backward pass is made of is one call there,
@@ -15,6 +15,8 @@ THREADS = int(sys.argv[1]) if len(sys.argv) > 1 else 2
 CLOCK = time.thread_time if THREADS == 1 else time.perf_counter
 torch.set_num_threads(THREADS)
 torch.manual_seed(0)
+if len(sys.argv) > 3 and sys.argv[3].startswith("bf16"):
+    torch.set_default_dtype(torch.bfloat16)  # all tensors, weights too: less work than autocast, which casts them
 
 
 def fastest(run):
