@@ -218,7 +218,7 @@ static int new_slots(struct classify_batches *batches)
 	       elements = classify_clip_elements(batches->clip, batches->clip->size, batches->clip->size);
 	int threads = (int)config_integer(batches->config, "data.threads");
 
-	batches->slots = threads ? threads + 2 : 1;
+	batches->slots = threads + 1; /* one is held by the network */
 	batches->workers = threads ? threads : 1;
 	batches->micro = memory_new((size_t)batches->slots, sizeof *batches->micro);
 	batches->worker = memory_new((size_t)batches->workers, sizeof *batches->worker);
