@@ -55,6 +55,23 @@ good_page() {
 		awk -v mean="$mean" '{ d = $1 - mean; if (d * d < 1e-24) found = 1 } END { exit !found }'
 }
 
+@test "a classification: steps of its epochs, accuracy, classes of the worst clips" {
+	tiny_classify run train.epochs=4
+	run_tool 0 report --text run
+	[ "$(column steps /dev/stdin <<<"$output")" = - ]
+	train-step-loop run 2>/dev/null
+	"$ROOT/bin/eval" run >rows 2>/dev/null
+	run_tool 0 report --text run
+	[ "$(column steps /dev/stdin <<<"$output")" = 10 ]
+	[ "$(column state /dev/stdin <<<"$output")" = "done" ]
+	report run
+	good_page run/report.html
+	accuracy=$(column accuracy run/log/step.tsv | awk '{ printf "%s%.5g", (NR > 1 ? " " : ""), $1 }')
+	grep -qF "data-name=\"of a step\" data-x=\"1 2 3 4 5 6 7 8 9 10\" data-y=\"$accuracy\"" run/report.html
+	cells run/report.html | grep -A9 "^$(sort -t$'\t' -k3,3gr rows | sed -n '1s/^[^\t]*\t\([^\t]*\).*/\1/p')\$" >worst
+	grep -qx "$(sort -t$'\t' -k3,3gr rows | head -n 1 | cut -f8)" worst
+}
+
 @test "the same page twice, but for the time it was made" {
 	tiny_run run
 	train-step-loop run 2>/dev/null

@@ -24,6 +24,8 @@ static const struct known_chart {
 	{"Loss", "", CHART_NUMBER, true, false, false, true,
 		{{RECORD_STEP, "loss", "of a step"}, {RECORD_EPOCH, "loss", "mean of an epoch"},
 			{RECORD_EPOCH, "val_loss", "validation"}}},
+	{"Accuracy", "", CHART_NUMBER, false, false, false, true,
+		{{RECORD_STEP, "accuracy", "of a step"}, {RECORD_EPOCH, "accuracy", "of an epoch"}}},
 	{"Learning rate", "", CHART_NUMBER, true, false, false, false, {{RECORD_STEP, "lr", "rate"}}},
 	{"Norm of the gradient", "", CHART_NUMBER, true, false, false, true,
 		{{RECORD_STEP, "grad_norm", "norm"}}},
