@@ -309,7 +309,8 @@ static int run(const char *work, const struct device_settings *settings, bool pr
 		program_set_watch(network.program, watch_profile, profile);
 	}
 	if (!status) {
-		printf("nightshift %s, %s\n", NIGHTSHIFT_VERSION, cpu_backend.isa(device));
+		printf("nightshift %s, %s, %s\n", NIGHTSHIFT_VERSION, cpu_backend.isa(device),
+			cpu_backend.precision(device));
 		fflush(stdout);
 		status = answer(&network, profile);
 	}
@@ -327,6 +328,8 @@ int main(int argc, char **argv)
 	if (argc < 2 || (argc > 2 && !text_to_int64(argv[2], &threads)))
 		return error_print(error_set(
 			STATUS_USAGE, "usage: networks WORK [THREADS [ISA [PRECISION [profile]]]]"));
-	const struct device_settings settings = {.threads = (int)threads, .isa = argc > 3 ? argv[3] : "auto"};
+	const struct device_settings settings = {.threads = (int)threads,
+		.isa = argc > 3 ? argv[3] : "auto",
+		.precision = argc > 4 ? argv[4] : "f32"};
 	return run(argv[1], &settings, argc > 5) ? error_print(error_status()) : close_stdout(0);
 }
