@@ -12,6 +12,7 @@ static const char *const suffixes[] = {".mp4", ".webm", ".avi", ".mkv", ".mov", 
 struct video_store {
 	const struct source *source;
 	char *name, *path; /* in the source, and for messages; owned */
+	int threads;
 	struct film *film; /* opened with the first frame; NULL: not yet */
 	int64_t end;       /* 0: not known yet */
 };
@@ -25,7 +26,7 @@ static void film_store_close(struct video_store *store)
 }
 
 static int film_store_open(
-	const struct source *source, const char *name, bool flow, struct video_store **result)
+	const struct source *source, const char *name, bool flow, int threads, struct video_store **result)
 {
 	struct video_store *store = memory_new(1, sizeof *store);
 
@@ -34,6 +35,7 @@ static int film_store_open(
 	if (!store)
 		return error_status();
 	store->source = source;
+	store->threads = threads;
 	store->name = memory_text(name);
 	store->path = source_name(source, name);
 	if (!store->name || !store->path) {
@@ -54,7 +56,7 @@ static int start(struct video_store *store)
 	status = source_locate(store->source, store->name, &place);
 	if (status)
 		return status;
-	status = film_open(store->path, &place, &store->film);
+	status = film_open(store->path, &place, store->threads, &store->film);
 	free(place.path);
 	return status;
 }

@@ -37,11 +37,12 @@ static void frames_close(struct video_store *store)
 	free(store);
 }
 
-static int frames_open(const struct source *source, const char *name, bool flow, struct video_store **result)
+static int frames_open(
+	const struct source *source, const char *name, bool flow, int threads, struct video_store **result)
 {
 	struct video_store *store = memory_new(1, sizeof *store);
 
-	(void)flow;
+	(void)flow, (void)threads;
 	*result = NULL;
 	if (!store)
 		return error_status();

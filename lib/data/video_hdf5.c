@@ -43,10 +43,12 @@ static void store_close(struct video_store *store)
 	free(store);
 }
 
-static int store_open(const struct source *source, const char *name, bool flow, struct video_store **result)
+static int store_open(
+	const struct source *source, const char *name, bool flow, int threads, struct video_store **result)
 {
 	struct video_store *store = memory_new(1, sizeof *store);
 
+	(void)threads;
 	*result = NULL;
 	if (!store)
 		return error_status();

@@ -17,8 +17,8 @@ struct video_layout {
 	const char *const *suffixes; /* of a video's name, the usual one first; then NULL */
 	bool directories;            /* a video is a directory */
 	bool flow;                   /* may hold flow */
-	/* Does not look whether it is there. `source` must stay open. */
-	int (*open)(const struct source *source, const char *name, bool flow, struct video_store **store);
+	/* Does not look whether it is there. `source` must stay open. `threads`: that decoding may take. */
+	int (*open)(const struct source *source, const char *name, bool flow, int threads, struct video_store **store);
 	void (*close)(struct video_store *store);
 	/* Number of the last frame + 1, and how many there are (fewer where some are missing between). */
 	int (*count)(struct video_store *store, int64_t *end, int64_t *present);

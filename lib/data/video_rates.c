@@ -16,7 +16,7 @@ static int read_rate(const char *path, double *rate)
 	int status = file_size(path, &place.bytes);
 
 	if (!status)
-		status = film_open(path, &place, &film);
+		status = film_open(path, &place, 1, &film);
 	if (status)
 		return status;
 	*rate = rint(film_rate(film) * 100) / 100;

@@ -14,7 +14,7 @@
 #include "data/video_layout.h"
 #include "data/video_set.h"
 
-enum { SHORTEST_EVENT = 8 /* frames of ActivityNet's annotations */, COUNT_THREADS = 16 };
+enum { SHORTEST_EVENT = 8 /* frames of ActivityNet's annotations */, COUNT_THREADS = 16, DECODE_THREADS = 8 };
 
 static const struct video_layout *const layouts[] = {
 	&video_layout_frames, &video_layout_hdf5, &video_layout_film};
@@ -35,15 +35,22 @@ const struct video_layout *video_layout_find(const char *name)
 
 /* ---- where videos lie ---- */
 
+static int decode_threads(void)
+{
+	int threads = threads_available();
+
+	return threads < DECODE_THREADS ? threads : DECODE_THREADS;
+}
+
 /* A directory or file anywhere: the source that it is opened in is the caller's to close, after the store. */
-static int open_outside(const struct video_layout *layout, const char *path, bool flow,
+static int open_outside(const struct video_layout *layout, const char *path, bool flow, int threads,
 	struct video_store **store, struct source **own)
 {
 	char *directory = layout->directories ? memory_text(path) : path_directory(path);
 	int status = directory ? source_open(directory, own) : error_status();
 
 	if (!status)
-		status = layout->open(*own, layout->directories ? "" : path_base(path), flow, store);
+		status = layout->open(*own, layout->directories ? "" : path_base(path), flow, threads, store);
 	free(directory);
 	return status;
 }
@@ -51,10 +58,13 @@ static int open_outside(const struct video_layout *layout, const char *path, boo
 int video_open_sample(
 	const struct video_set *set, size_t sample, struct video_store **store, struct source **own)
 {
+	/* Of several videos several are read at once. */
+	int threads = set->count == 1 ? decode_threads() : 1;
+
 	*own = NULL;
 	if (set->name[sample])
-		return set->layout->open(set->source, set->name[sample], set->options.flow, store);
-	return open_outside(set->layout, set->sample[sample].path, set->options.flow, store, own);
+		return set->layout->open(set->source, set->name[sample], set->options.flow, threads, store);
+	return open_outside(set->layout, set->sample[sample].path, set->options.flow, threads, store, own);
 }
 
 int video_count_frames(const char *name, const char *path, bool flow, int64_t *first, int64_t *end)
@@ -63,7 +73,8 @@ int video_count_frames(const char *name, const char *path, bool flow, int64_t *f
 	struct video_store *store = NULL;
 	struct source *own = NULL;
 	int64_t present;
-	int status = layout ? open_outside(layout, path, flow, &store, &own) : error_status();
+	int status =
+		layout ? open_outside(layout, path, flow, decode_threads(), &store, &own) : error_status();
 
 	if (!status) {
 		*first = layout->first;
@@ -409,7 +420,7 @@ static int find_videos(struct video_set *set)
 	if (!status && set->layout->directories) {
 		struct video_store *store = NULL;
 
-		status = set->layout->open(set->source, "", set->options.flow, &store);
+		status = set->layout->open(set->source, "", set->options.flow, 1, &store);
 		if (!status)
 			status = set->layout->count(store, &end, &present);
 		if (store)

@@ -37,9 +37,10 @@ static int load(struct film *film)
 	return status;
 }
 
-static int open_film(struct film *film, const struct source_place *place)
+static int open_film(struct film *film, const struct source_place *place, int threads)
 {
-	struct film_file file = {.offset = place->offset, .bytes = place->bytes, .name = film->name};
+	struct film_file file = {
+		.offset = place->offset, .bytes = place->bytes, .name = film->name, .threads = threads};
 	char message[FILM_MESSAGE] = "";
 	int status = load(film);
 
@@ -52,7 +53,7 @@ static int open_film(struct film *film, const struct source_place *place)
 	return answer(film, film->library->open(&file, &film->handle, message), message);
 }
 
-int film_open(const char *name, const struct source_place *place, struct film **result)
+int film_open(const char *name, const struct source_place *place, int threads, struct film **result)
 {
 	struct film *film = memory_new(1, sizeof *film);
 	int status;
@@ -62,7 +63,7 @@ int film_open(const char *name, const struct source_place *place, struct film **
 		return error_status();
 	film->descriptor = -1;
 	film->name = memory_text(name);
-	status = film->name ? open_film(film, place) : error_status();
+	status = film->name ? open_film(film, place, threads) : error_status();
 	if (status) {
 		film_close(film);
 		return status;

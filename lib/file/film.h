@@ -10,8 +10,8 @@
 #include "file/source.h"
 
 struct film;
-/* `name` is for messages. STATUS_UNAVAILABLE: this build has no such part. STATUS_DATA: no video that can be read. */
-int film_open(const char *name, const struct source_place *place, struct film **film);
+/* `name` is for messages; decoding takes up to `threads` threads, to the same frames. STATUS_UNAVAILABLE: this build has no such part. STATUS_DATA: no video that can be read. */
+int film_open(const char *name, const struct source_place *place, int threads, struct film **film);
 void film_close(struct film *film);
 /* Makes frame `number` the present one, going forward from the present, or from the beginning. STATUS_NO_INPUT: there are fewer. */
 int film_go(struct film *film, int64_t number);

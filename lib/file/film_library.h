@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FILM_LIBRARY_VERSION 1
+#define FILM_LIBRARY_VERSION 2
 enum { FILM_END = -1, FILM_MESSAGE = 256 };
 
 /* Bytes offset .. offset + bytes - 1 of an open file. */
@@ -17,6 +17,7 @@ struct film_file {
 	int descriptor;
 	uint64_t offset, bytes;
 	const char *name; /* its suffix helps to tell the container */
+	int threads;      /* for decoding */
 };
 
 struct film_handle;

@@ -400,7 +400,7 @@ static int parse_film(const void *data, size_t bytes)
 	static const int64_t numbers[] = {1, 2, 4, 3};
 	struct source_place place = place_of(data, bytes);
 	struct film *film;
-	int status = place.path ? film_open("x", &place, &film) : STATUS_FAILURE;
+	int status = place.path ? film_open("x", &place, 1, &film) : STATUS_FAILURE;
 
 	if (status)
 		return status == STATUS_UNAVAILABLE ? STATUS_OK : status;

@@ -292,7 +292,7 @@ static int open_codec(struct film_handle *film, char *message)
 	code = avcodec_parameters_to_context(film->codec, film->stream->codecpar);
 	film->codec->pkt_timebase = film->stream->time_base;
 	film->codec->framerate = film->stream->avg_frame_rate;
-	film->codec->thread_count = 1;
+	film->codec->thread_count = film->file.threads;
 	film->codec->max_pixels = PIXELS_LIMIT;
 	if (code >= 0)
 		code = avcodec_open2(film->codec, codec, NULL);
