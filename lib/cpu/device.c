@@ -421,4 +421,6 @@ const struct backend cpu_backend = {
 	.scale = cpu_scale,
 	.sum_squares = cpu_sum_squares,
 	.update = cpu_update,
+	.replay_rows = cpu_replay_rows,
+	.update_rows = cpu_update_rows,
 };

@@ -229,6 +229,15 @@ CPU_OPERATION(cpu_cross_entropy_backward);
 /* update.c */
 int cpu_sum_squares(struct device *device, const float *data, size_t count, double *sum);
 int cpu_update(struct device *device, const struct update_call *call);
+int cpu_replay_rows(struct device *device, const struct update_call *call, const struct row_updates *rows,
+	const struct call *reader);
+int cpu_update_rows(
+	struct device *device, const struct update_call *call, const struct row_updates *rows);
+/* Every row that these operations read, at least once; rows of one level by one thread, in order. */
+typedef void cpu_visit_row(void *context, int64_t row);
+void cpu_visit_hash_grid(
+	const struct cpu_device *device, const struct call *call, cpu_visit_row *visit, void *context);
+void cpu_visit_gather(const struct call *call, cpu_visit_row *visit, void *context);
 
 /*
  * sums.c: out[c] (+)= sum over rows of x[rows, columns], in double by blocks of rows; `batch` such sums one behind the

@@ -103,6 +103,40 @@ void cpu_hash_grid(const struct cpu_device *device, const struct call *call)
 	cpu_share(device, grid_work(&job), divide_up(job.points, POINTS), grid_piece, &job);
 }
 
+/* ---- rows that are read ---- */
+
+struct visit_job {
+	const struct grid_job *grid;
+	cpu_visit_row *visit;
+	void *context;
+};
+
+static void visit_level(void *context, int64_t level, int thread)
+{
+	const struct visit_job *job = context;
+	const struct grid_job *grid = job->grid;
+	const int64_t first_row = (int64_t)grid->levels[level].first;
+	struct grid_block block;
+	(void)thread;
+	for (int64_t first = 0; first < grid->points; first += HASH_BLOCK) {
+		const int64_t count = smaller(HASH_BLOCK, grid->points - first);
+		const struct hash_points points = block_points(grid, &block, (int)level, count, false);
+		block_coordinates(grid, &block, first, count);
+		grid->device->kernels->hash_corners(&points);
+		for (int64_t corner = 0; corner < 8; corner++)
+			for (int64_t i = 0; i < count; i++)
+				job->visit(job->context, first_row + block.row[corner * HASH_BLOCK + i]);
+	}
+}
+
+void cpu_visit_hash_grid(
+	const struct cpu_device *device, const struct call *call, cpu_visit_row *visit, void *context)
+{
+	const struct grid_job grid = grid_job(device, call);
+	struct visit_job job = {&grid, visit, context};
+	cpu_share(device, grid_work(&grid), grid.active, visit_level, &job);
+}
+
 /* ---- gradient of the table ---- */
 
 /* Pieces: levels by ranges of their rows. */

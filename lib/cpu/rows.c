@@ -13,6 +13,14 @@ static int64_t piece_rows(int64_t width)
 
 /* ---- by index ---- */
 
+void cpu_visit_gather(const struct call *call, cpu_visit_row *visit, void *context)
+{
+	const int32_t *index = call->in_data[1];
+	for (int64_t r = 0; r < row_count(call->out[0]); r++)
+		if (index[r] >= 0 && index[r] < call->in[0]->dim[0])
+			visit(context, index[r]);
+}
+
 static void gather_piece(void *context, int64_t i, int thread)
 {
 	const struct cpu_job *job = context;

@@ -32,6 +32,17 @@ struct update_call {
 	double scale;
 };
 
+/* A parameter that is updated by rows of `width` floats. */
+#define ROW_UPDATES 1024
+struct row_updates {
+	size_t width;
+	uint16_t *done;     /* by row: how many of the updates below it has had */
+	const double *rate; /* learning rates of the updates number first, first + 1, ... (step_scalars.step); at most ROW_UPDATES */
+	int64_t first;
+	int count;          /* how many the parameter has had */
+	bool restart;       /* when all rows have had them, they begin to count anew: done[] becomes 0 */
+};
+
 struct backend {
 	const char *name; /* "cpu", "cuda" */
 	int (*open)(const struct device_settings *settings, struct device **device);
@@ -55,6 +66,12 @@ struct backend {
 	/* Sum of squares in double, fixed order; nan or inf when an element is. */
 	int (*sum_squares)(struct device *device, const float *data, size_t count, double *sum);
 	int (*update)(struct device *device, const struct update_call *call);
+	/* Updates by rows; both may be NULL. Rows that `reader` will read (NULL: all) get what they lack of `count` updates, with
+	 * gradients of 0. */
+	int (*replay_rows)(struct device *device, const struct update_call *call, const struct row_updates *rows,
+		const struct call *reader);
+	/* The update number first + count, whose rate is rate[count]: rows whose gradient is not 0 get what they lack, then this. */
+	int (*update_rows)(struct device *device, const struct update_call *call, const struct row_updates *rows);
 };
 
 struct device {

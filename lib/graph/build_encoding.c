@@ -77,6 +77,8 @@ int graph_embedding(struct graph *graph, int index, const char *name, int64_t ro
 				  : graph_add_parameter(graph, name, ".weight", 2, (int64_t[]){rows, width},
 					    LAYOUT_PLAIN, INITIAL_NORMAL, 1);
 
+	if (table >= 0)
+		store_set_row(graph->program->store, graph->tensors[table].parameter, (size_t)width);
 	return graph_gather(graph, table, index);
 }
 

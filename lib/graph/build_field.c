@@ -17,6 +17,7 @@ int graph_hash_grid(struct graph *graph, int x, const char *name, const struct h
 	table = graph_add_parameter(graph, name, ".params", 1, &count, LAYOUT_PLAIN, INITIAL_HASH_GRID, 0);
 	if (table < 0)
 		return -1;
+	store_set_row(graph->program->store, graph->tensors[table].parameter, (size_t)grid->features);
 	shape.dim[shape.dims - 1] = grid->levels * grid->features;
 	y = graph_add_call(graph, OP_HASH_GRID, name, (int[]){x, table}, 2, shape.dims, shape.dim);
 	if (y >= 0)

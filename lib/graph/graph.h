@@ -225,6 +225,13 @@ void program_early_updates(struct program *program);
  * that is not enough the program is as small as it gets: program_measure() tells. */
 void program_memory(struct program *program, uint64_t bytes);
 
+/*
+ * Before program_prepare(): parameters that are read by rows (tables of hash grids, embeddings) are updated by rows. A row whose
+ * gradient is 0 in a step waits; before it is read, exported or updated again it gets the updates that it waited for one by one, by
+ * their own learning rates, so that all bits are those of updates of everything. Where the back end cannot, nothing changes.
+ */
+void program_sparse_updates(struct program *program);
+
 /* The largest number of micro-batches that program_collect() will be told; 1 unless set. Before program_prepare(). */
 void program_micros(struct program *program, int64_t micros);
 

@@ -48,10 +48,13 @@ struct entry {
 	size_t offset;         /* bytes, in the block of values */
 	size_t trained_offset; /* bytes, in the blocks of gradients and moments; frozen ones have none */
 	bool reached;          /* a training graph gives it a gradient */
+	uint16_t *done;        /* by row, on the device, where it is updated by rows; else NULL (sparse.c) */
+	int updates;           /* of the program's recent ones: how many it has had */
 };
 
 struct store {
 	struct device *device;
+	struct program *program;
 	struct entry *entries;
 	size_t count, capacity;
 	size_t bytes, trained_bytes; /* of the blocks, after store_arrange() */
@@ -84,6 +87,10 @@ struct program {
 	struct program_exchange exchange; /* finish is NULL: none */
 	enum norm_extent norm_extent;
 	int norm_ranks;                   /* that share the statistics of batch norms; 0 and 1: none do */
+	bool sparse;                      /* parameters that are read by rows are updated by rows */
+	double rates[ROW_UPDATES];        /* recent updates: their learning rates, */
+	int64_t first_update;             /* the number of the first of them, */
+	int recent_updates;               /* and how many there are */
 	bool last_micro;                  /* the next run is a step's last micro-batch */
 	bool *complete;                   /* by parameter, in the last micro-batch */
 	size_t complete_from;             /* the parameters from this one on are complete */
@@ -128,11 +135,25 @@ int graph_run_last(struct graph *graph);
 /* What was not handed over yet; then waits for the other ranks. */
 int program_finish_exchange(struct program *program);
 
-/* update.c */
 /* Updates parameter i by its gradient, which is kept nowhere else. */
 int program_update_early(struct program *program, size_t i, float *gradient);
 /* Adds the partial sums that wait to floats [first, first + count) of the block of gradients. */
 int program_add_waiting(struct program *program, size_t first, size_t count);
+
+/* sparse.c */
+/* Bytes and memory of what is kept by row. */
+uint64_t sparse_bytes(const struct program *program);
+int sparse_allocate(struct program *program);
+/* Before an operation of a run: the rows that it reads get the updates that they lack. */
+int sparse_ready(struct program *program, const struct call *call);
+/* The update of a parameter whose entry has `done`. */
+int sparse_update(struct program *program, size_t i, const struct update_call *call);
+/* All rows of a parameter get the updates that they lack. */
+int sparse_settle(struct program *program, size_t i);
+
+/* update.c */
+/* What an update of parameter i gets beside its gradient; *rule is filled for it. */
+struct update_call program_update_call(const struct program *program, size_t i, struct optimizer_rule *rule);
 
 /* program.c */
 int graph_run_calls(struct graph *graph, size_t first, size_t end);

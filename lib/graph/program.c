@@ -19,6 +19,7 @@ struct program *program_new(struct device *device)
 		free(program);
 		return NULL;
 	}
+	program->store->program = program;
 	return program;
 }
 
@@ -163,6 +164,7 @@ static void add_up(struct program *program, struct program_bytes *bytes)
 	bytes->gradients = trains(program) && !program->early ? store->trained_bytes : 0;
 	bytes->accumulators = (uint64_t)accumulators(program) * store->trained_bytes;
 	bytes->state = (uint64_t)program_state_slots(program) * store->trained_bytes;
+	bytes->state += trains(program) ? sparse_bytes(program) : 0;
 	for (size_t i = 0; i < program->graph_count; i++) {
 		const struct graph *graph = program->graphs[i];
 
@@ -266,6 +268,8 @@ static int allocate(struct program *program, const struct program_bytes *bytes)
 	int wanted = accumulators(program);
 
 	if (store_allocate(program->store, bytes->gradients > 0, moments(program), averages(program)))
+		return error_status();
+	if (trains(program) && sparse_allocate(program))
 		return error_status();
 	while (program->accumulator_count < wanted && program->store->trained_bytes) {
 		char **memory = &program->accumulator[program->accumulator_count];
@@ -435,6 +439,8 @@ int graph_run_call(struct graph *graph, const struct call *call)
 	if (call->node->operation == OP_UPDATE)
 		return program_update_early(graph->program, (size_t)call->in[0]->parameter, call->in_data[0]);
 	exchange->failed = STATUS_OK;
+	if (graph->program->sparse && sparse_ready(graph->program, call))
+		return error_prefix("graph %s: %s", graph->name, call->node->name);
 	if (device->backend->run(device, call))
 		return error_prefix("graph %s: %s", graph->name, call->node->name);
 	return exchange->failed;

@@ -33,6 +33,10 @@ void store_free(struct store *store)
 		if (store->block[slot])
 			store->device->backend->release(store->device, store->block[slot]);
 	}
+	for (size_t i = 0; i < store->count; i++) {
+		if (store->entries[i].done)
+			store->device->backend->release(store->device, store->entries[i].done);
+	}
 	free(store->entries);
 	free(store);
 }
@@ -83,6 +87,11 @@ void store_set_initial(struct store *store, int i, enum store_initial initial, d
 {
 	store->entries[i].parameter.initial = initial;
 	store->entries[i].parameter.scale = scale;
+}
+
+void store_set_row(struct store *store, int i, size_t width)
+{
+	store->entries[i].parameter.row = width;
 }
 
 void store_set_updates(struct store *store, size_t i, int64_t updates)
@@ -233,7 +242,9 @@ int store_swap_averages(struct store *store)
 	int status = STATUS_OK;
 
 	for (size_t i = 0; i < store->count && !status; i++) {
-		if (store_keeps(store, i, SLOT_AVERAGE))
+		if (store->entries[i].done)
+			status = sparse_settle(store->program, i);
+		if (!status && store_keeps(store, i, SLOT_AVERAGE))
 			status = swap(store->device, store_data(store, i, SLOT_VALUE),
 				store_data(store, i, SLOT_AVERAGE), store->entries[i].parameter.count);
 	}
@@ -285,6 +296,12 @@ static void memory_to_file(const struct parameter *parameter, const float *memor
 	}
 }
 
+/* Rows that wait for updates get them. */
+static int settle(const struct store *store, size_t i)
+{
+	return store->entries[i].done ? sparse_settle(store->program, i) : STATUS_OK;
+}
+
 static int slot_missing(const struct store *store, size_t i, enum store_slot slot)
 {
 	static const char *const names[] = {"value", "gradient", "first moment", "second moment", "average"};
@@ -303,6 +320,8 @@ int store_export(const struct store *store, size_t i, enum store_slot slot, floa
 
 	if (!data)
 		return slot_missing(store, i, slot);
+	if (settle(store, i))
+		return error_status();
 	if (parameter->layout == LAYOUT_PLAIN)
 		return store->device->backend->read(store->device, out, data, bytes);
 	memory = memory_new(parameter->count, sizeof(float));
@@ -323,6 +342,8 @@ static int import_by(struct store *store, size_t i, enum store_slot slot, const 
 
 	if (!data)
 		return slot_missing(store, i, slot);
+	if (settle(store, i))
+		return error_status();
 	file_to_memory(parameter, in, memory);
 	return store->device->backend->write(store->device, data, memory, parameter->count * sizeof(float));
 }

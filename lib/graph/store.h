@@ -33,6 +33,7 @@ struct parameter {
 	bool statistic;  /* no optimizer: value <- (1 - momentum) value + momentum x what stands in its gradient's place */
 	double momentum; /* of a statistic */
 	int64_t updates; /* of a statistic: how many it has had */
+	size_t row;      /* floats of a row, where the network reads it by rows; else 0 */
 };
 
 size_t store_count(const struct store *store);
@@ -49,6 +50,8 @@ int store_initialise(struct store *store, uint64_t seed);
 void store_set_initial(struct store *store, int i, enum store_initial initial, double scale);
 /* Makes a parameter a statistic. */
 void store_set_statistic(struct store *store, int i, double momentum);
+/* The network reads this parameter by rows of `width` floats. */
+void store_set_row(struct store *store, int i, size_t width);
 /* A statistic goes on from so many updates. */
 void store_set_updates(struct store *store, size_t i, int64_t updates);
 /* The values of all parameters that have an average change places with it. */

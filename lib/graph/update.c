@@ -134,28 +134,41 @@ const char *program_not_finite(struct program *program)
 	return NULL;
 }
 
-static int update_parameter(struct program *program, size_t i, float *gradient, double scale)
+struct update_call program_update_call(const struct program *program, size_t i, struct optimizer_rule *rule)
 {
-	struct store *store = program->store;
+	const struct store *store = program->store;
 	const struct parameter *parameter = store_parameter(store, i);
-	struct optimizer_rule statistic = {.kind = OPTIMIZER_STATISTIC, .momentum = parameter->momentum},
-			      rule = program->rule;
-	struct update_call call = {.value = store_data(store, i, SLOT_VALUE),
-		.gradient = gradient,
+
+	*rule = program->rule;
+	if (parameter->statistic)
+		*rule = (struct optimizer_rule){.kind = OPTIMIZER_STATISTIC, .momentum = parameter->momentum};
+	else if (rule->spare_vectors && parameter->dims < 2 && !parameter->row)
+		rule->decay = 0;
+	return (struct update_call){.value = store_data(store, i, SLOT_VALUE),
 		.moment1 = store_data(store, i, SLOT_MOMENT1),
 		.moment2 = store_data(store, i, SLOT_MOMENT2),
 		.average = store_data(store, i, SLOT_AVERAGE),
 		.count = parameter->count,
-		.rule = parameter->statistic ? &statistic : &rule,
+		.rule = rule,
 		.scalars = &program->scalars,
-		.scale = parameter->statistic ? 1 : scale};
+		.scale = 1};
+}
 
-	if (rule.spare_vectors && parameter->dims < 2)
-		rule.decay = 0;
-	if (gradient && program->device->backend->update(program->device, &call))
+static int update_parameter(struct program *program, size_t i, float *gradient, double scale)
+{
+	const struct parameter *parameter = store_parameter(program->store, i);
+	struct optimizer_rule rule;
+	struct update_call call = program_update_call(program, i, &rule);
+
+	if (!gradient)
+		return STATUS_OK;
+	call.gradient = gradient;
+	call.scale = parameter->statistic ? 1 : scale;
+	if (program->store->entries[i].done ? sparse_update(program, i, &call)
+					    : program->device->backend->update(program->device, &call))
 		return error_prefix("parameter %s", parameter->name);
-	if (gradient && parameter->statistic)
-		store_set_updates(store, i, parameter->updates + 1);
+	if (parameter->statistic)
+		store_set_updates(program->store, i, parameter->updates + 1);
 	return STATUS_OK;
 }
 

@@ -45,6 +45,7 @@ int recipe_update_rule(const struct config *config, const struct comm *comm, str
 	};
 
 	program_norm_extent(program, recipe_norm(config), comm->size);
+	program_sparse_updates(program);
 	program_micros(program, recipe_micros(config) / comm->size);
 	if (recipe_micros(config) == 1 && rule.clip == 0)
 		program_early_updates(program);
