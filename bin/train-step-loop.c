@@ -13,6 +13,7 @@
 #include "comm/comm.h"
 #include "graph/look.h"
 #include "run/shift.h"
+#include "metric/direction.h"
 #include "task/look.h"
 #include "task/platform.h"
 #include "task/recipe.h"
@@ -176,7 +177,7 @@ static struct loop_plan plan(const struct work *work)
 		.keep_every = config_integer(config, "checkpoint.keep_every"),
 		.best = config_bool(config, "checkpoint.best"),
 		.best_metric = metric,
-		.best_is_smaller = strncmp(metric, "delta", 5) != 0 && !strstr(metric, "top"),
+		.best_is_smaller = !metric_larger_is_better(metric),
 		.skip_bad = config_bool(config, "data.skip"),
 	};
 }

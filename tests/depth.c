@@ -2,34 +2,14 @@
 #include "data/depth.h"
 
 #include "base/digest.h"
-#include "base/files.h"
 #include "base/text.h"
 #include "check.h"
 #include "data/scenes.h"
 #include "file/npy.h"
 #include "file/png.h"
+#include "support/files.h"
 
 /* ---- files of a small dataset below the scratch directory ---- */
-
-static char *place(const char *name)
-{
-	return path_join(check_scratch(), name);
-}
-
-static void put(const char *name, const void *data, size_t bytes)
-{
-	char *path = place(name), *directory = path_directory(path);
-
-	if (file_make_directories(directory) || file_publish(path, data, bytes))
-		check_report(false, name, "%s", error_message());
-	free(path);
-	free(directory);
-}
-
-static void put_text(const char *name, const char *text)
-{
-	put(name, text, strlen(text));
-}
 
 static void put_png(const char *name, int width, int height, int channels, int bits, const void *pixels)
 {

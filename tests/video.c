@@ -6,35 +6,15 @@
 #include <jpeglib.h>
 #include <zlib.h>
 
-#include "base/files.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "check.h"
 #include "file/image.h"
 #include "file/jpeg.h"
 #include "file/png.h"
+#include "support/files.h"
 
 /* ---- files ---- */
-
-static char *place(const char *name)
-{
-	return path_join(check_scratch(), name);
-}
-
-static void put(const char *name, const void *data, size_t bytes)
-{
-	char *path = place(name), *directory = path_directory(path);
-
-	if (file_make_directories(directory) || file_publish(path, data, bytes))
-		check_report(false, name, "%s", error_message());
-	free(path);
-	free(directory);
-}
-
-static void put_text(const char *name, const char *text)
-{
-	put(name, text, strlen(text));
-}
 
 struct kind {
 	int channels;     /* 3 or 1 */

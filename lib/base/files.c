@@ -25,6 +25,22 @@
 
 enum { COPY_BYTES = 1 << 20, TAG_BYTES = 64, HOST_BYTES = 60, SWEEP_SECONDS = 60 };
 
+bool file_read_at(int descriptor, void *data, size_t bytes, uint64_t offset, size_t *got)
+{
+	*got = 0;
+	while (*got < bytes) {
+		ssize_t count = pread(descriptor, (char *)data + *got, bytes - *got, (off_t)(offset + *got));
+		if (count < 0 && errno == EINTR)
+			continue;
+		if (count < 0)
+			return false;
+		if (!count)
+			break;
+		*got += (size_t)count;
+	}
+	return true;
+}
+
 int file_write_all(int descriptor, const void *data, size_t bytes, const char *path)
 {
 	const char *rest = data;

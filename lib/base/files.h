@@ -59,6 +59,8 @@ int file_publish_new(const char *path, const void *data, size_t bytes, bool *mad
  * no locks, *descriptor is -1 and nobody is kept out. */
 int file_lock(const char *path, double seconds, int *descriptor);
 
+/* Reads from `offset` on, retrying short reads and EINTR; *got < bytes: the file ends there. False with errno on an error. */
+bool file_read_at(int descriptor, void *data, size_t bytes, uint64_t offset, size_t *got);
 /* Writes all bytes, retrying short writes and EINTR. `path` is for the message. */
 int file_write_all(int descriptor, const void *data, size_t bytes, const char *path);
 /* Replaces the file by its first `bytes` bytes: copied to a new file that is published over it, also where it is exactly that long,

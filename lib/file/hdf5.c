@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/memory.h"
 
 enum {
@@ -59,23 +60,13 @@ static uint64_t number(const unsigned char *data, int bytes)
 static int fetch(const struct hdf5 *file, uint64_t address, void *data, size_t bytes)
 {
 	uint64_t at = file->base + address;
-	char *to = data;
+	size_t got;
 
 	if (address > file->bytes || at > file->bytes || bytes > file->bytes - at)
 		return bad(file, "something is said to lie behind its end");
-	while (bytes > 0) {
-		ssize_t got = pread(file->descriptor, to, bytes, (off_t)(file->offset + at));
-
-		if (got < 0 && errno != EINTR)
-			return error_errno(STATUS_IO, "%s", file->name);
-		if (got == 0)
-			return bad(file, "it ends early");
-		got = got < 0 ? 0 : got;
-		to += got;
-		at += (uint64_t)got;
-		bytes -= (size_t)got;
-	}
-	return STATUS_OK;
+	if (!file_read_at(file->descriptor, data, bytes, file->offset + at, &got))
+		return error_errno(STATUS_IO, "%s", file->name);
+	return got == bytes ? STATUS_OK : bad(file, "it ends early");
 }
 
 /* ---- objects: a header is a list of messages in blocks ---- */

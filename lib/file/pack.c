@@ -156,20 +156,10 @@ int pack_check(const char *name, const void *data, size_t bytes, uint64_t file_b
 
 static int read_at(int descriptor, const char *path, void *data, size_t bytes, uint64_t offset)
 {
-	char *rest = data;
-	while (bytes) {
-		ssize_t got = pread(descriptor, rest, bytes, (off_t)offset);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return error_errno(0, "%s", path);
-		if (!got)
-			return error_set(STATUS_DATA, "%s: the pack is cut", path);
-		rest += got;
-		offset += (uint64_t)got;
-		bytes -= (size_t)got;
-	}
-	return STATUS_OK;
+	size_t got;
+	if (!file_read_at(descriptor, data, bytes, offset, &got))
+		return error_errno(0, "%s", path);
+	return got == bytes ? STATUS_OK : error_set(STATUS_DATA, "%s: the pack is cut", path);
 }
 
 static int map_index(struct pack *pack, const char *path, const struct trailer *trailer)

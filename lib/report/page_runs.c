@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/memory.h"
+#include "metric/direction.h"
 #include "report/html.h"
 #include "report/page_parts.h"
 

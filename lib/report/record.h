@@ -131,7 +131,5 @@ void record_release(struct record *record);
 const struct series *record_find(const struct record *record, enum record_log log, const char *name);
 /* The newest valid checkpoint that a resume can use, else the newest valid weights; NULL where there is none. */
 const struct record_checkpoint *record_newest(const struct record *record);
-/* Whether larger values of a metric are better, by its name. */
-bool metric_larger_is_better(const char *name);
 
 #endif

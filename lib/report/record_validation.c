@@ -7,20 +7,10 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "file/tsv.h"
+#include "metric/direction.h"
 #include "report/record_parts.h"
 
 enum { LOOKS_KEPT = 20000, SETS_KEPT = 64 };
-
-bool metric_larger_is_better(const char *name)
-{
-	static const char *const patterns[] = {"delta*", "*acc*", "*top*", "*psnr*", "*ssim*", "*precision*",
-		"*recall*", "*map", "*iou*", "*f1*"};
-
-	for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
-		if (text_match(patterns[i], name))
-			return true;
-	return false;
-}
 
 /* NULL with a message; *full: there are too many. */
 static struct record_set *find_set(struct record *record, const char *dataset, bool *full)

@@ -302,20 +302,10 @@ int stage_write_at(const struct stage_target *target, const char *path, int desc
 int stage_read_at(const struct stage_tree *tree, const struct stage_file *file, int descriptor, void *data,
 	size_t bytes, uint64_t offset)
 {
-	char *rest = data;
-	while (bytes) {
-		ssize_t got = pread(descriptor, rest, bytes, (off_t)offset);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return source_error(tree, file);
-		if (!got)
-			return changed(tree, file);
-		rest += got;
-		offset += (uint64_t)got;
-		bytes -= (size_t)got;
-	}
-	return STATUS_OK;
+	size_t got;
+	if (!file_read_at(descriptor, data, bytes, offset, &got))
+		return source_error(tree, file);
+	return got == bytes ? STATUS_OK : changed(tree, file);
 }
 
 /* `bytes` bytes from `offset`, with their digest. */

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/epochs.h"
+#include "task/groups.h"
 #include "task/recipe.h"
 
 #define ATTEMPTS 100 /* replacements tried for one bad sample */
@@ -345,11 +346,7 @@ int classify_batches_missing(const struct classify_batches *batches, size_t *cou
 		char *name = NULL;
 
 		status = video_set_missing(batches->set[g].videos, &here, &name);
-		*count += here;
-		if (!*first)
-			*first = name;
-		else
-			free(name);
+		task_missing_add(count, first, here, name);
 	}
 	return status;
 }

@@ -328,11 +328,7 @@ static int count_missing(struct classify_training *training, struct task_trainin
 		char *first = NULL;
 
 		status = video_set_missing(set->set.videos, &count, &first);
-		out->missing += count;
-		if (!out->first_missing)
-			out->first_missing = first;
-		else
-			free(first);
+		task_missing_add(&out->missing, &out->first_missing, count, first);
 	}
 	return status;
 }

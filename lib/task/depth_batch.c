@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "task/depth_batch.h"
+#include "task/groups.h"
 #include "task/recipe.h"
 
 #define ATTEMPTS 100 /* replacements tried for one bad sample */
@@ -411,11 +412,7 @@ int depth_batches_missing(const struct depth_batches *batches, size_t *count, ch
 		char *name = NULL;
 
 		status = depth_missing(batches->set[g].data, &here, &name);
-		*count += here;
-		if (!*first)
-			*first = name;
-		else
-			free(name);
+		task_missing_add(count, first, here, name);
 	}
 	return status;
 }

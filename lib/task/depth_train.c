@@ -244,11 +244,7 @@ static int count_missing(struct depth_training *training, struct task_training *
 		char *first = NULL;
 
 		status = depth_missing(set->data, &count, &first);
-		out->missing += count;
-		if (!out->first_missing)
-			out->first_missing = first;
-		else
-			free(first);
+		task_missing_add(&out->missing, &out->first_missing, count, first);
 	}
 	return status;
 }

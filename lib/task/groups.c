@@ -103,3 +103,12 @@ char *task_group_path(const struct run *run, const char *list, size_t i)
 	}
 	return staged ? staged : memory_text(path);
 }
+
+void task_missing_add(size_t *all, char **first_of_all, size_t count, char *first)
+{
+	*all += count;
+	if (*first_of_all)
+		free(first);
+	else
+		*first_of_all = first;
+}

@@ -21,4 +21,7 @@ int task_groups(const struct run *run, const char *const *names, int count, stru
  * caller; NULL with a message. */
 char *task_group_path(const struct run *run, const char *list, size_t i);
 
+/* Adds the missing files of one more group (`count`, and the first one's name, taken over or NULL) to those of earlier ones. */
+void task_missing_add(size_t *all, char **first_of_all, size_t count, char *first);
+
 #endif
