@@ -389,6 +389,7 @@ static const struct trial trials[] = {
 	LINEARS("linear, few rows", 3, 128, 256),
 	LINEARS("linear, many rows", 1009, 32, 24),
 	LINEARS("linear 1 to 1", 1, 1, 1),
+	LINEARS("linear, wide", 130, 20, 600),
 	GROUP_NORMS("group norm with SiLU", 3, 7, 9, 24, 8, ACTIVATION_SILU),
 	GROUP_NORMS("group norm without activation", 2, 5, 3, 42, 6, ACTIVATION_NONE),
 	GROUP_NORMS("group norm in several pieces", 2, 20, 25, 64, 32, ACTIVATION_SILU),

@@ -66,7 +66,8 @@ static int64_t window_floats(const struct correlation *c)
 }
 
 /* One row of a window: `width` pixels from column `left` on; row lies inside the source. */
-static void window_row(const struct correlation *c, float *to, const float *line, int64_t left, int64_t width)
+static void window_row(const struct cpu_device *device, const struct correlation *c, float *to,
+	const float *line, int64_t left, int64_t width)
 {
 	const int64_t start = smaller(width, larger(0, -left)),
 		      end = larger(start, smaller(width, c->width - left));
@@ -75,15 +76,15 @@ static void window_row(const struct correlation *c, float *to, const float *line
 		memcpy(to + start * c->channels, line + (left + start) * c->pixel,
 			(size_t)((end - start) * c->channels) * sizeof *to);
 	} else {
-		for (int64_t w = start; w < end; w++)
-			memcpy(to + w * c->channels, line + (left + w) * c->pixel,
-				(size_t)c->channels * sizeof *to);
+		device->kernels->copy_rows(to + start * c->channels, c->channels,
+			line + (left + start) * c->pixel, c->pixel, end - start, c->channels);
 	}
 	memset(to + end * c->channels, 0, (size_t)((width - end) * c->channels) * sizeof *to);
 }
 
 /* The window that output rows [first, first + rows) read of a frame of the source. */
-static void window_copy(const struct correlation *c, float *to, int64_t frame, int64_t first, int64_t rows)
+static void window_copy(const struct cpu_device *device, const struct correlation *c, float *to,
+	int64_t frame, int64_t first, int64_t rows)
 {
 	const int64_t width = (c->out_width - 1) * c->step[1] + c->kernel[1];
 	const int64_t count = (rows - 1) * c->step[0] + c->kernel[0], top = first * c->step[0] + c->origin[0];
@@ -94,7 +95,7 @@ static void window_copy(const struct correlation *c, float *to, int64_t frame, i
 		if (h < 0 || h >= c->height)
 			memset(row, 0, (size_t)(width * c->channels) * sizeof *row);
 		else
-			window_row(c, row, source + h * c->width * c->pixel, c->origin[1], width);
+			window_row(device, c, row, source + h * c->width * c->pixel, c->origin[1], width);
 	}
 }
 
@@ -181,7 +182,7 @@ static void correlation_piece(void *context, int64_t i, int thread)
 		const int64_t from = frame * c->frame_step + c->frame_origin + tap;
 		if (from < 0 || from >= c->frames)
 			continue;
-		window_copy(c, window, sample * c->frames + from, row, rows);
+		window_copy(job->device, c, window, sample * c->frames + from, row, rows);
 		correlate_window(job->device, c, window, out, rows, tap, first);
 		first = false;
 	}

@@ -369,11 +369,13 @@ static void group_piece(void *context, int64_t i, int thread)
 
 /* ---- the whole ---- */
 
-/* Rules of shape: 3x3 taps, stride 1, and channels enough for the transforms to pay. */
+/* Rules of shape: 3x3 taps, stride 1, channels enough for the transforms to pay, and no image so thin that most of a tile is
+ * padding: there the transforms would cancel what direct sums never add. */
 static bool winograd_fits(const struct convolution_shape *s)
 {
-	return s->kernel[0] == 3 && s->kernel[1] == 3 && s->stride[0] == 1 && s->stride[1] == 1 &&
-	       s->groups == 1 && s->channels >= 16 && s->out >= 16;
+	const bool taps = s->kernel[0] == 3 && s->kernel[1] == 3 && s->stride[0] == 1 && s->stride[1] == 1;
+	return taps && s->groups == 1 && s->channels >= 16 && s->out >= 16 &&
+	       smaller(s->height, s->width) >= 2 && smaller(s->out_height, s->out_width) >= 2;
 }
 
 bool winograd_forward(const struct convolution_shape *s, struct winograd *winograd)

@@ -13,7 +13,7 @@
 #define SPLITS 8
 #define FEW_BYTES 1310720  /* of sums: up to here the tiles are split */
 #define BLOCK_BYTES 786432 /* of a split's transformed inputs and gradients, roughly */
-#define CHUNK_BYTES 16777216
+#define CHUNK_BYTES 8388608
 #define SUM_BYTES 1048576 /* of a block of channels by output channels */
 #define CHAIN 128         /* tiles of one chain of a sum */
 
