@@ -22,12 +22,13 @@ static const struct video_layout *const layouts[] = {
 const struct video_layout *video_layout_find(const char *name)
 {
 	struct text known = {0};
+	size_t count = sizeof layouts / sizeof *layouts;
 
-	for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+	for (size_t i = 0; i < count; i++)
 		if (!strcmp(layouts[i]->name, name))
 			return layouts[i];
+	for (size_t i = 0; i < count; i++)
 		text_format(&known, "%s%s", i ? ", " : "", layouts[i]->name);
-	}
 	error_set(STATUS_CONFIG, "layout %s: must be one of %s", name, known.failed ? "" : known.data);
 	text_release(&known);
 	return NULL;
