@@ -443,6 +443,39 @@ static void test_refusals(void)
 	program_free(graph->program);
 }
 
+/* ---- whole frames ---- */
+
+/* resnet-18 B by running statistics on clips of 16 frames of 112 rows. */
+static const struct {
+	int width;
+	double logits[10];
+} whole[] = {{112, {-0.21739817, -0.047561101, -0.090523162, -0.10411299, -0.075857610, -0.083251419,
+			   -0.028715925, -0.039951575, 0.040277327, -0.19317958}},
+	{149, {-0.21817788, -0.047662156, -0.090273567, -0.10381401, -0.075192700, -0.083101420, -0.028579864,
+		      -0.040083846, 0.040767109, -0.19298632}}};
+
+static void test_whole_frames(void)
+{
+	for (size_t i = 0; i < sizeof(whole) / sizeof(*whole); i++) {
+		struct resnet3d_vector vector = {.name = "resnet-18 B on whole frames",
+			.resnet = resnet3d_default(RESNET3D_RESNET, 18, 10),
+			.shape = {1, 3, 16, 112, whole[i].width}};
+		float logits[10];
+		double worst = 0;
+		struct net net;
+
+		if (net_open(&net, &vector, &cpu_backend) || graph_run(net.eval) ||
+			graph_read(net.eval, net.logits[1], logits)) {
+			check_report(false, vector.name, "%s", error_message());
+		} else {
+			for (int k = 0; k < 10; k++)
+				worst = fmax(worst, fabs(logits[k] - whole[i].logits[k]));
+			compare(&net, worst, 0, 1e-6, "logits of 112x%d", whole[i].width);
+		}
+		net_close(&net);
+	}
+}
+
 /* In double precision what is left is the rounding of the filling, at worst 1e-3 of what single precision may differ. */
 #define EXACT 0.02
 
@@ -459,6 +492,7 @@ static int run_vectors(int count, char **names)
 	} else if (!strcmp(names[0], "--all")) {
 		for (const struct resnet3d_vector *vector = resnet3d_vectors; vector->name; vector++)
 			check_vector(vector->name, &cpu_backend, 1, NULL);
+		test_whole_frames();
 	} else {
 		for (int i = 0; i < count; i++)
 			check_vector(names[i], &cpu_backend, 1, NULL);

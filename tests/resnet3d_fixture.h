@@ -1,7 +1,7 @@
 /*
  * Runs a network of support/resnet3d_vectors.h and compares it. Single precision may differ from the vectors' double by what
  * PyTorch's was seen to with basic blocks and with bottlenecks (whose batch norms see 8 values at this size: badly conditioned), and
- * where it differs more in a vector (golden/resnet3d_rounding.tsv) by twice that.
+ * where it differs more in a vector (golden/resnet3d_rounding.tsv) by a few times that: the luck of three other orders of sums.
  */
 #ifndef NIGHTSHIFT_TESTS_RESNET3D_FIXTURE_H
 #define NIGHTSHIFT_TESTS_RESNET3D_FIXTURE_H
@@ -12,6 +12,8 @@
 #include "check.h"
 #include "graph/internal.h"
 #include "support/resnet3d_vectors.h"
+
+#define ROUNDING_FACTOR 5
 
 enum margin {
 	MARGIN_LOGITS,
@@ -73,7 +75,7 @@ static void find_margins(const struct resnet3d_vector *vector, double scale, dou
 
 	read_rounding(vector->name, rounding);
 	for (int k = 0; k < MARGINS; k++)
-		margins[k] = scale * fmax(usual[k], 2 * rounding[k]);
+		margins[k] = scale * fmax(usual[k], ROUNDING_FACTOR * rounding[k]);
 }
 
 /* ---- running ---- */
