@@ -270,6 +270,25 @@ size_t cpu_convolution_workspace(const struct cpu_device *device, const struct c
 	       (forward_packs(device, &s) ? aligned_bytes(weights, sizeof(float)) : 0);
 }
 
+/* The weights of one group in panels; frames of the kernel that see padding alone stay out. */
+static void pack_weights(const struct cpu_device *device, const struct convolution_shape *s,
+	const struct correlation *c, const float *weight, float *to)
+{
+	const int64_t tap = s->kernel[0] * s->kernel[1] * s->group_channels;
+	const int64_t last = (c->out_frames - 1) * c->frame_step + c->frame_origin;
+	const int64_t first = larger(0, -last), end = smaller(c->frame_kernel, c->frames - c->frame_origin);
+	if (first >= end)
+		return;
+	panels_pack(device, &(struct panels){.to = to,
+				    .total = tap * c->frame_kernel,
+				    .first = tap * first,
+				    .b = weight + first * tap * s->out,
+				    .b_step = s->out,
+				    .b_column = 1,
+				    .depth = tap * (end - first),
+				    .columns = s->group_out});
+}
+
 void cpu_convolution(const struct cpu_device *device, const struct call *call)
 {
 	const struct convolution_shape s =
@@ -300,15 +319,8 @@ void cpu_convolution(const struct cpu_device *device, const struct call *call)
 	c.accumulate = accumulates(call, 0);
 	c.packed = forward_packs(device, &s);
 	for (int64_t g = 0; g < s.groups; g++) {
-		const int64_t depth = s.frame_kernel * s.kernel[0] * s.kernel[1] * s.group_channels;
 		if (c.packed)
-			panels_pack(device, &(struct panels){.to = packed,
-						    .total = depth,
-						    .b = weight + g * s.group_out,
-						    .b_step = s.out,
-						    .b_column = 1,
-						    .depth = depth,
-						    .columns = s.group_out});
+			pack_weights(device, &s, &c, weight + g * s.group_out, packed);
 		c.source = x + g * s.group_channels;
 		c.b = c.packed ? packed : weight + g * s.group_out;
 		c.bias = bias ? bias + g * s.group_out : NULL;

@@ -115,6 +115,8 @@ static void strip(const struct strip *s)
 	}
 }
 
+typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+
 static void copy_rows(
 	float *to, ptrdiff_t to_row, const float *from, ptrdiff_t from_row, int64_t rows, int64_t columns)
 {
@@ -122,7 +124,10 @@ static void copy_rows(
 		int64_t c = 0;
 		for (; c + LANES <= columns; c += LANES)
 			store(to + c, load(from + c));
-		if (c < columns)
-			store_some(to + c, load_some(from + c, columns - c), columns - c);
+		/* what is stored under a mask cannot be forwarded to the reads that follow */
+		for (; c + 4 <= columns; c += 4)
+			*(four *)(to + c) = *(const four *)(from + c);
+		for (; c < columns; c++)
+			to[c] = from[c];
 	}
 }
