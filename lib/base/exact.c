@@ -16,13 +16,20 @@ static double polynomial(const double *c, int count, double x)
 	return sum;
 }
 
+/* floor() of what an integer can hold, without a call. */
+static inline double whole(double x)
+{
+	double below = (double)(int64_t)x;
+	return below > x ? below - 1 : below;
+}
+
 /* x - n pi/2 with |result| <= pi/4 and n modulo 4; pi/2 in three parts, so that n times the first two is
  * exact. */
 static double reduce(double x, int *quadrant)
 {
 	static const double part[3] = {0x1.921fb544p+0, 0x1.0b4611a6p-34, 0x1.3198a2e037073p-69};
-	double n = floor(x * 0.6366197723675814 + 0.5);
-	*quadrant = (int)(n - 4 * floor(n / 4));
+	double n = whole(x * 0.6366197723675814 + 0.5);
+	*quadrant = (int)((int64_t)n & 3);
 	return ((x - n * part[0]) - n * part[1]) - n * part[2];
 }
 
@@ -54,6 +61,18 @@ double exact_cos(double x)
 	double r = reduce(x, &quadrant);
 	double value = quadrant & 1 ? sine_series(r) : cosine_series(r);
 	return quadrant == 1 || quadrant == 2 ? -value : value;
+}
+
+void exact_sin_cos(double x, double *sine, double *cosine)
+{
+	int quadrant;
+	double r = reduce(x, &quadrant), s = sine_series(r), c = cosine_series(r);
+	*sine = quadrant & 1 ? c : s;
+	*cosine = quadrant & 1 ? s : c;
+	if (quadrant & 2)
+		*sine = -*sine;
+	if (quadrant == 1 || quadrant == 2)
+		*cosine = -*cosine;
 }
 
 static const double ln2_high = 0x1.62e42fee00000p-1, ln2_low = 0x1.a39ef35793c76p-33;

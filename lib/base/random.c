@@ -63,20 +63,27 @@ static void normal_block(struct random r, uint64_t step, uint32_t sample, uint32
 	draw(r, step, sample, block, bits);
 	for (int i = 0; i < 4; i += 2) {
 		double radius = sqrt(-2 * exact_log((bits[i] + 0.5) * 0x1p-32));
-		double angle = bits[i + 1] * (0x1p-32 * 6.283185307179586);
-		out[i] = (float)(radius * exact_cos(angle));
-		out[i + 1] = (float)(radius * exact_sin(angle));
+		double sine, cosine;
+		exact_sin_cos(bits[i + 1] * (0x1p-32 * 6.283185307179586), &sine, &cosine);
+		out[i] = (float)(radius * cosine);
+		out[i + 1] = (float)(radius * sine);
 	}
 }
 
 void random_normal(struct random r, uint64_t step, uint32_t sample, uint32_t first, float *out, size_t count)
 {
-	float four[4];
-	for (size_t i = 0; i < count; i++) {
+	size_t i = 0;
+	while (i < count) {
 		uint32_t element = first + (uint32_t)i;
-		if (!i || element % 4 == 0)
-			normal_block(r, step, sample, element / 4, four);
-		out[i] = four[element % 4];
+		if (element % 4 == 0 && count - i >= 4) {
+			normal_block(r, step, sample, element / 4, out + i);
+			i += 4;
+			continue;
+		}
+		float four[4];
+		normal_block(r, step, sample, element / 4, four);
+		for (uint32_t k = element % 4; k < 4 && i < count; k++)
+			out[i++] = four[k];
 	}
 }
 

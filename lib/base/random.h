@@ -31,6 +31,7 @@ uint64_t random_permute(struct random r, uint64_t pass, uint64_t index, uint64_t
  * |x| < 2^19). */
 double exact_sin(double x);
 double exact_cos(double x);
+void exact_sin_cos(double x, double *sine, double *cosine); /* both, the same bits */
 double exact_log(double x);
 double exact_exp(double x);
 
