@@ -1,14 +1,15 @@
 /*
- * Matrix products in bfloat16. b is packed once; blocks of rows of a are rounded by the piece that multiplies them where there
- * are many, and beforehand where pieces must share them.
+ * Matrix products in bfloat16. Many rows: b is packed once, then a piece rounds a block of rows and multiplies it by all panels.
+ * Few: a is rounded once, then a piece packs a group of panels, whose rows of b lie side by side, and multiplies all blocks by them
+ * while they are in the cache.
  */
 #include "cpu/bf16_product.h"
 
 #include <string.h>
 
-#define ROWS 128        /* of a block */
-#define ENOUGH_BLOCKS 8 /* from here on a piece is a block and takes all panels */
-#define GROUPS 16       /* else the panels are dealt out as well, in at most so many groups */
+#define ROWS 128 /* of a block */
+#define PANEL_GROUP 4
+#define ENOUGH_BLOCKS 8 /* many, from here on */
 
 void bf16_pack_step(const struct bf16 *unit, const struct bf16_panels *p, int64_t panel, int64_t step)
 {
@@ -31,8 +32,8 @@ void bf16_pack_step(const struct bf16 *unit, const struct bf16_panels *p, int64_
 
 struct product_plan {
 	int64_t steps, row; /* row: elements of a rounded row of a */
-	int64_t panels, blocks, groups;
-	bool shared; /* a is rounded beforehand */
+	int64_t panels, blocks;
+	bool many;
 };
 
 static struct product_plan product_plan(const struct product *p)
@@ -41,8 +42,7 @@ static struct product_plan product_plan(const struct product *p)
 		.panels = bf16_panels(p->columns),
 		.blocks = divide_up(p->rows, ROWS)};
 	plan.row = plan.steps * BF16_STEP;
-	plan.groups = plan.blocks >= ENOUGH_BLOCKS ? 1 : smaller(plan.panels, GROUPS);
-	plan.shared = plan.groups > 1;
+	plan.many = plan.blocks >= ENOUGH_BLOCKS;
 	return plan;
 }
 
@@ -51,21 +51,44 @@ struct product_job {
 	const struct product *product;
 	struct product_plan plan;
 	struct bf16_panels packed;
-	uint16_t *a; /* rounded: all, or a block of each thread's */
-	float *c;    /* of each thread's: a block of one panel */
+	uint16_t *
+		a; /* rounded: where there are many, a block of each thread's; else all. The panels are the other way round. */
+	float *c; /* of each thread's: a block of one panel */
 };
 
-static int64_t a_rows(const struct cpu_device *device, const struct product *p, bool shared)
+static int64_t a_rows(
+	const struct cpu_device *device, const struct product *p, const struct product_plan *plan)
 {
-	return shared ? divide_up(p->rows, BF16_ROWS) * BF16_ROWS : device->threads * ROWS;
+	return plan->many ? device->threads * ROWS : divide_up(p->rows, BF16_ROWS) * BF16_ROWS;
+}
+
+static int64_t packed_panels(const struct cpu_device *device, const struct product_plan *plan)
+{
+	return plan->many ? plan->panels : device->threads * PANEL_GROUP;
+}
+
+/* The panels [first, end) of b, one behind the other at `to`. */
+static void pack_group(const struct product_job *job, uint16_t *to, int64_t first, int64_t end)
+{
+	struct bf16_panels panels = job->packed;
+	panels.to = to - first * panels.panel;
+	for (int64_t step = 0; step < job->plan.steps; step++)
+		for (int64_t panel = first; panel < end; panel++)
+			bf16_pack_step(job->device->bf16, &panels, panel, step);
+}
+
+/* The group of panels that piece `i` takes. */
+static int64_t group_end(const struct product_plan *plan, int64_t i)
+{
+	return smaller(plan->panels, (i + 1) * PANEL_GROUP);
 }
 
 static void pack_piece(void *context, int64_t i, int thread)
 {
 	const struct product_job *job = context;
+	const int64_t first = i * PANEL_GROUP;
 	(void)thread;
-	for (int64_t step = 0; step < job->plan.steps; step++)
-		bf16_pack_step(job->device->bf16, &job->packed, i, step);
+	pack_group(job, job->packed.to + first * job->packed.panel, first, group_end(&job->plan, i));
 }
 
 /* Rows [first, end) of a, filled up with zeros. */
@@ -86,45 +109,58 @@ static void round_piece(void *context, int64_t i, int thread)
 		smaller(job->product->rows, (i + 1) * BF16_ROWS));
 }
 
-/* Pieces: blocks of rows, groups of panels. */
-static void multiply_piece(void *context, int64_t i, int thread)
+/* A block of rows, rounded at `a`, by a panel, packed at `b`. */
+static void multiply_block(const struct product_job *job, const uint16_t *a, const uint16_t *b, int64_t block,
+	int64_t panel, int thread)
 {
-	const struct product_job *job = context;
 	const struct product *p = job->product;
-	const struct product_plan *plan = &job->plan;
-	const struct bf16 *unit = job->device->bf16;
-	const int64_t group = i % plan->groups, first = i / plan->groups * ROWS,
-		      rows = smaller(ROWS, p->rows - first);
+	const int64_t first = block * ROWS, j = panel * BF16_COLUMNS;
 	const ptrdiff_t start = 0;
-	uint16_t *a = job->a + (plan->shared ? first : thread * ROWS) * plan->row;
-	struct bf16_product m = {.a = a,
+	const struct bf16_product m = {.a = a,
+		.b = b,
 		.a_segment = &start,
 		.b_segment = &start,
-		.a_row = plan->row,
+		.a_row = job->plan.row,
 		.segments = 1,
-		.steps = plan->steps,
-		.rows = rows,
+		.steps = job->plan.steps,
+		.rows = smaller(ROWS, p->rows - first),
+		.columns = (int)smaller(BF16_COLUMNS, p->columns - j),
 		.c = job->c + thread * ROWS * BF16_COLUMNS};
-	if (!plan->shared)
-		round_rows(job, a, first, first + rows);
-	unit->begin();
-	for (int64_t panel = plan->panels * group / plan->groups;
-		panel < plan->panels * (group + 1) / plan->groups; panel++) {
-		const int64_t j = panel * BF16_COLUMNS;
-		m.b = job->packed.to + panel * job->packed.panel;
-		m.columns = (int)smaller(BF16_COLUMNS, p->columns - j);
-		unit->multiply(&m);
-		unit->store(p->c + first * p->c_row + j, p->c_row, m.c, rows, m.columns,
-			p->bias ? p->bias + j : NULL, p->accumulate);
-	}
-	unit->end();
+	job->device->bf16->multiply(&m);
+	job->device->bf16->store(p->c + first * p->c_row + j, p->c_row, m.c, m.rows, m.columns,
+		p->bias ? p->bias + j : NULL, p->accumulate);
+}
+
+static void block_piece(void *context, int64_t i, int thread)
+{
+	const struct product_job *job = context;
+	uint16_t *a = job->a + thread * ROWS * job->plan.row;
+	round_rows(job, a, i * ROWS, smaller((i + 1) * ROWS, job->product->rows));
+	job->device->bf16->begin();
+	for (int64_t panel = 0; panel < job->plan.panels; panel++)
+		multiply_block(job, a, job->packed.to + panel * job->packed.panel, i, panel, thread);
+	job->device->bf16->end();
+}
+
+static void group_piece(void *context, int64_t i, int thread)
+{
+	const struct product_job *job = context;
+	const int64_t first = i * PANEL_GROUP, end = group_end(&job->plan, i);
+	uint16_t *b = job->packed.to + thread * PANEL_GROUP * job->packed.panel;
+	pack_group(job, b, first, end);
+	job->device->bf16->begin();
+	for (int64_t block = 0; block < job->plan.blocks; block++)
+		for (int64_t panel = first; panel < end; panel++)
+			multiply_block(job, job->a + block * ROWS * job->plan.row,
+				b + (panel - first) * job->packed.panel, block, panel, thread);
+	job->device->bf16->end();
 }
 
 size_t bf16_product_workspace(const struct cpu_device *device, const struct product *p)
 {
 	const struct product_plan plan = product_plan(p);
-	return aligned_bytes(plan.panels * plan.steps * BF16_STEP_SIZE, sizeof(uint16_t)) +
-	       aligned_bytes(a_rows(device, p, plan.shared) * plan.row, sizeof(uint16_t)) +
+	return aligned_bytes(packed_panels(device, &plan) * plan.steps * BF16_STEP_SIZE, sizeof(uint16_t)) +
+	       aligned_bytes(a_rows(device, p, &plan) * plan.row, sizeof(uint16_t)) +
 	       aligned_bytes(device->threads * ROWS * BF16_COLUMNS, sizeof(float));
 }
 
@@ -133,8 +169,8 @@ void bf16_product_run(const struct cpu_device *device, const struct product *p, 
 	struct product_job job = {.device = device, .product = p, .plan = product_plan(p)};
 	const struct product_plan *plan = &job.plan;
 	job.packed = (struct bf16_panels){
-		.to = workspace_take(
-			&workspace, plan->panels * plan->steps * BF16_STEP_SIZE, sizeof(uint16_t)),
+		.to = workspace_take(&workspace, packed_panels(device, plan) * plan->steps * BF16_STEP_SIZE,
+			sizeof(uint16_t)),
 		.panel = plan->steps * BF16_STEP_SIZE,
 		.b = p->b,
 		.b_step = p->b_step,
@@ -142,12 +178,16 @@ void bf16_product_run(const struct cpu_device *device, const struct product *p, 
 		.depth = p->depth,
 		.columns = p->columns,
 	};
-	job.a = workspace_take(&workspace, a_rows(device, p, plan->shared) * plan->row, sizeof(uint16_t));
+	job.a = workspace_take(&workspace, a_rows(device, p, plan) * plan->row, sizeof(uint16_t));
 	job.c = workspace;
 	const double sizes = (double)p->depth * (double)p->columns;
-	cpu_share(device, sizes / 4, plan->panels, pack_piece, &job);
-	if (plan->shared)
+	if (plan->many) {
+		cpu_share(device, sizes / 4, divide_up(plan->panels, PANEL_GROUP), pack_piece, &job);
+		cpu_share(device, (double)p->rows * sizes / 64, plan->blocks, block_piece, &job);
+	} else {
 		cpu_share(device, (double)(p->rows * p->depth) / 4, divide_up(p->rows, BF16_ROWS),
 			round_piece, &job);
-	cpu_share(device, (double)p->rows * sizes / 64, plan->blocks * plan->groups, multiply_piece, &job);
+		cpu_share(device, sizes / 4 + (double)p->rows * sizes / 64,
+			divide_up(plan->panels, PANEL_GROUP), group_piece, &job);
+	}
 }
