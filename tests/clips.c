@@ -179,6 +179,46 @@ static void test_convolution(void)
 	lone_close(&lone);
 }
 
+/* Two groups of one channel each; what was flat over [channel][position] lies as [position][channel]. */
+static void test_grouped_convolution(void)
+{
+	static const int y[2][12] = {{-16, -1, 5, 3, 38, -20, 22, -21, -2, -13, -2, 32},
+		{-8, 7, -3, 32, -15, -7, -7, -12, 1, -16, 48, -8}};
+	static const double dw[] = {-14, 19, -13, -9, 42, -7, -33, -16, -30};
+	struct lone lone;
+	struct graph *graph = lone_open(&lone, true);
+	int x = graph_input(graph, "x", TENSOR_F32, 5, (int64_t[]){1, 3, 4, 5, 2}), target;
+	int out = graph_output(graph, graph_convolution(graph, x, "conv",
+					      (struct convolution){.out = 2,
+						      .kernel = {3, 3, 3},
+						      .stride = {2, 2, 2},
+						      .pad_before = {1, 1, 1},
+						      .pad_after = {1, 1, 1},
+						      .groups = 2}));
+	float dy[24], gradient[54], dx[120];
+	double expected[24], worst = 0, sum = 0, sum_x = 0;
+
+	for (int i = 0; i < 24; i++) {
+		dy[i] = (float)(i % 2 * 12 + i / 2 + 1);
+		expected[i] = y[i % 2][i / 2];
+	}
+	graph_want_gradient(graph, x);
+	graph_backward(graph, given_gradient(&lone, out, &target));
+	check_status(lone_run(&lone, out, target, write_convolution, dy), 0, "a grouped convolution runs");
+	check_values(&lone, out, expected, 24, 0, "grouped convolution: integers are exact");
+	store_export(program_store(lone.program), 0, SLOT_GRADIENT, gradient);
+	graph_read(graph, graph_gradient(graph, x), dx);
+	for (int i = 0; i < 54; i++)
+		sum += gradient[i];
+	for (int i = 0; i < 9; i++)
+		worst = fmax(worst, fabs(gradient[i] - dw[i]));
+	for (int i = 0; i < 120; i++)
+		sum_x += dx[i];
+	check_report(worst < 2e-4 && fabs(sum - 58) < 2e-3 && fabs(sum_x - 181) < 2e-3, "its gradients",
+		"off by %.3g, sums %.9g and %.9g", worst, sum, sum_x);
+	lone_close(&lone);
+}
+
 static float sevens(size_t i)
 {
 	return (float)(7 * i % 11);
@@ -702,6 +742,7 @@ int main(void)
 		.kind = OPTIMIZER_SGD, .momentum = 0.9, .nesterov = true, .decay = 1e-3};
 
 	test_convolution();
+	test_grouped_convolution();
 	test_max_pool();
 	test_average_pool();
 	test_subsample();

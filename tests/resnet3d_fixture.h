@@ -76,6 +76,8 @@ static void find_margins(const struct resnet3d_vector *vector, double scale, dou
 	read_rounding(vector->name, rounding);
 	for (int k = 0; k < MARGINS; k++)
 		margins[k] = scale * fmax(usual[k], ROUNDING_FACTOR * rounding[k]);
+	for (int k = MARGIN_LOSS; k <= MARGIN_LOSS3; k++)
+		margins[k] = fmax(margins[k], 1.3e-7); /* half a unit of what is read */
 }
 
 /* ---- running ---- */

@@ -1,7 +1,8 @@
 """Takes training steps of the same networks in PyTorch: networks.py WORK [THREADS [LAYOUT [PRECISION]]].
 
 WORK, the lines of the standard input and the answers as in networks.c; LAYOUT: plain or channels-last; PRECISION: f32 or bf16
-(autocast). The U-Nets are those of diffusers; the 3D ResNets and the surface are written out here.
+(autocast). The U-Nets are those of diffusers; the 3D ResNets and the surface are written out here. With one
+thread the seconds are those of the processor time.
 """
 import math
 import resource
@@ -16,6 +17,7 @@ WORK = sys.argv[1]
 THREADS = int(sys.argv[2]) if len(sys.argv) > 2 else 2
 LAST = len(sys.argv) > 3 and sys.argv[3] == "channels-last"
 BF16 = len(sys.argv) > 4 and sys.argv[4] == "bf16"
+CLOCK = time.process_time if THREADS == 1 else time.monotonic
 torch.set_num_threads(THREADS)
 torch.manual_seed(0)
 
@@ -245,9 +247,9 @@ def main():
     print("PyTorch", torch.__version__, flush=True)
     print(WORK, sum(p.numel() for p in net.parameters()), "parameters", file=sys.stderr)
     for _ in sys.stdin:
-        before = time.monotonic()
+        before = CLOCK()
         step()
-        took = time.monotonic() - before
+        took = CLOCK() - before
         print(f"{took:.6f}\t{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}", flush=True)
 
 
