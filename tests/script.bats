@@ -619,6 +619,23 @@ data() {
 	grep -q -- "--time=5 --dependency=afterok:102 --kill-on-invalid-dep=yes $ROOT/slurm/eval.sh $PWD/run" calls
 }
 
+@test "pipeline and submit of a classification: its script, and its task where no preset names one" {
+	tiny_clips clips
+	rm -r run
+	mkdir code
+	stub sbatch 'echo "10$(grep -c sbatch calls)"'
+	NIGHTSHIFT_CODE=$PWD/code run --separate-stderr "$ROOT/slurm/pipeline.sh" classify run classify-tiny data.train.clips.path="$PWD/clips" -- --time=5
+	[ "$status" -eq 0 ]
+	grep -q -- "--dependency=afterok:101 --kill-on-invalid-dep=yes $ROOT/slurm/train_resnet3d.sh $PWD/run" calls
+	submit --check classify plain data.train.clips.path="$PWD/clips" data.train.clips.annotation=clips/annotation.json batch.size=2
+	[ "$status" -eq 0 ]
+	grep -qx 'task = "classify";' plain/config.cfg
+	# a preset of the other task
+	submit --check classify other depth-tiny data.train.rooms.path="$PWD/clips"
+	[ "$status" -eq 78 ]
+	[[ $stderr == *"is a key of task depth; this run's task is classify"* ]]
+}
+
 @test "eval.sh scores, also where the environment tells the training not to" {
 	data
 	mkconfig run depth-tiny data.train.rooms.path="$PWD/rooms" train.steps=1
