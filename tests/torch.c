@@ -134,6 +134,7 @@ int main(void)
 	test_refusal("hostile", "system");
 	test_refusal("hostile_legacy", "system");
 	test_refusal("complex", "entry x: its elements are a torch.ComplexFloatStorage");
+	test_refusal("huge", "its tensors are much larger than the file");
 	test_refusal("list", "holds no state dict");
 	test_refusal("text", "entry y: is no tensor");
 	test_refusal("pickle", "not a file of PyTorch");

@@ -287,6 +287,16 @@ static int compare_views(const void *a, const void *b)
 	return strcmp(((const struct view *)a)->tensor.name, ((const struct view *)b)->tensor.name);
 }
 
+/* Views may repeat what the file has, without end: no more than a few times its bytes are taken. */
+static int count_copy(struct parts *parts, size_t bytes)
+{
+	size_t limit = parts->bytes * COPY_FACTOR + COPY_SLACK;
+	if (bytes > limit || parts->copied > limit - bytes)
+		return error_set(STATUS_DATA, "its tensors are much larger than the file");
+	parts->copied += (bytes + 63) / 64 * 64;
+	return STATUS_OK;
+}
+
 static int list_views(struct parts *parts, struct view **views, size_t *count)
 {
 	struct pickle_value **item;
@@ -309,9 +319,8 @@ static int list_views(struct parts *parts, struct view **views, size_t *count)
 		*count = i + 1;
 		if (parse_tensor(parts, item[2 * i + 1], view))
 			return error_prefix("entry %.200s", key);
-		parts->copied += (view->tensor.bytes + 63) / 64 * 64;
-		if (parts->copied > parts->bytes * COPY_FACTOR + COPY_SLACK)
-			return error_set(STATUS_DATA, "its tensors are much larger than the file");
+		if (count_copy(parts, view->tensor.bytes))
+			return error_status();
 	}
 	qsort(*views, pairs, sizeof **views, compare_views);
 	for (size_t i = 1; i < pairs; i++)

@@ -83,6 +83,17 @@ class Hostile:
 
 for name, options in (("hostile", {}), ("hostile_legacy", {"_use_new_zipfile_serialization": False})):
     torch.save({"state_dict": {"x": torch.ones(2), "y": Hostile()}}, f"{out}/{name}.pth", **options)
+
+
+# An expanded tensor of 2^64 - 1 bytes, made of one.
+class Huge:
+    def __reduce__(self):
+        storage = torch.zeros(1, dtype=torch.uint8)._typed_storage()
+        return (torch._utils._rebuild_tensor_v2,
+                (storage, 0, (3, (2**64 - 1) // 3), (0, 0), False, collections.OrderedDict()))
+
+
+torch.save({"x": Huge()}, f"{out}/huge.pth")
 torch.save({"x": torch.zeros(2, dtype=torch.complex64)}, f"{out}/complex.pth")
 torch.save([torch.zeros(2)], f"{out}/list.pth")
 torch.save({"state_dict": {"x": torch.ones(2), "y": "text"}}, f"{out}/text.pth")
