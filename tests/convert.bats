@@ -136,6 +136,25 @@ tensors() {
 	tensors CLIPS | diff - <(tensors clips.pth)
 }
 
+@test "the original's scheduler gets milestones as often as they count, and the optimizer the rate of the next step" {
+	small_clips twice schedule.name=multistep schedule.by=epoch schedule.milestones=3,3,5
+	train-step-loop twice
+	convert-weights twice twice.pth
+	convert-weights --list twice.pth >list
+	grep -qx '# scheduler.milestones.3 2' list
+	grep -qx '# scheduler.milestones.5 1' list
+	for steps in 1 2; do
+		small_clips falls-$steps schedule.name=exponential schedule.by=step schedule.warmup=0 schedule.total=10 \
+			schedule.final_ratio=0.01
+		mkconfig falls-$steps train.epochs=0 train.steps=$steps
+		train-step-loop falls-$steps
+	done
+	convert-weights falls-1 falls.pth
+	rate=$(convert-weights --list falls.pth | sed -n 's/^# optimizer.param_groups.0.lr //p')
+	[ "$rate" = "$(tail -n 1 falls-2/log/step.tsv | cut -f6)" ]
+	[ "$rate" != "$(tail -n 1 falls-1/log/step.tsv | cut -f6)" ]
+}
+
 @test "counters of batch norms go into a run and out of it again" {
 	convert-weights CLIPS clips.pth
 	small_clips again init.weights=clips.pth optimizer.lr=0 batch.norm=micro

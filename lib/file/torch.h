@@ -38,8 +38,8 @@ struct torch_sgd {
 	const struct safetensor *const
 		*buffer; /* one a tensor: its momentum, or NULL where there is none yet */
 };
-struct torch_multistep { /* its scheduler, after `steps` epochs */
-	const int64_t *milestone;
+struct torch_multistep {          /* its scheduler, after `steps` epochs */
+	const int64_t *milestone; /* ascending, one as often as it counts */
 	size_t milestones;
 	double factor, initial_rate, rate;
 	int64_t steps;

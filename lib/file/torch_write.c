@@ -274,9 +274,12 @@ static void add_scheduler(struct text *out, const struct torch_multistep *schedu
 	add_global(out, "collections", "Counter");
 	add(out, DICT);
 	add(out, MARK);
-	for (size_t i = 0; i < schedule->milestones; i++) {
+	for (size_t i = 0, next; i < schedule->milestones; i = next) {
+		for (next = i + 1; next < schedule->milestones; next++)
+			if (schedule->milestone[next] != schedule->milestone[i])
+				break;
 		add_integer(out, schedule->milestone[i]);
-		add_integer(out, 1);
+		add_integer(out, (int64_t)(next - i));
 	}
 	add(out, SET_ITEMS);
 	add(out, TUPLE1);

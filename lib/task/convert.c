@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "file/torch.h"
 #include "model/resnet3d.h"
+#include "task/recipe.h"
 
 /* ---- reading ---- */
 
@@ -186,12 +187,18 @@ static bool describe_schedule(const struct convert_source *source, int64_t *mile
 		.factor = config_number(config, "schedule.gamma"),
 		.initial_rate = config_number(config, "optimizer.lr"),
 		.steps = source->epoch};
-	schedule->rate = schedule->initial_rate;
-	for (size_t i = 0; i < schedule->milestones; i++) {
+	for (size_t i = 0; i < schedule->milestones; i++)
 		milestones[i] = config_integer_at(config, "schedule.milestones", i);
-		schedule->rate *= milestones[i] <= source->epoch ? schedule->factor : 1;
-	}
 	return true;
+}
+
+/* The rate with which the run would go on, whatever its schedule is. */
+static double rate_of(const struct convert_source *source)
+{
+	struct loop_task loop = {0};
+
+	recipe_loop(source->run.config, &loop);
+	return loop_rate_after(&loop, &source->checkpoint.state, source->epoch);
 }
 
 enum { MILESTONES = 256 };
@@ -207,7 +214,7 @@ static int publish_trained(
 	struct torch_multistep schedule;
 	size_t found = 0;
 	int status = buffer && parameter ? find_buffers(source, buffer, parameter, &found) : error_status();
-	struct torch_sgd sgd = {.rate = config_number(config, "optimizer.lr"),
+	struct torch_sgd sgd = {.rate = rate_of(source),
 		.initial_rate = config_number(config, "optimizer.lr"),
 		.momentum = config_number(config, "optimizer.momentum"),
 		.dampening = config_number(config, "optimizer.dampening"),
@@ -219,8 +226,8 @@ static int publish_trained(
 	if (found) {
 		content->sgd = &sgd;
 		if (describe_schedule(source, milestones, MILESTONES, &schedule)) {
+			schedule.rate = sgd.rate;
 			content->multistep = &schedule;
-			sgd.rate = schedule.rate;
 		}
 	}
 	if (!status)

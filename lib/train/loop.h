@@ -63,6 +63,9 @@ struct loop_task {
 	size_t text_count;
 };
 
+/* The learning rate of the update behind `state`, of which `epochs` epochs are over; reads the task's schedule and rate alone. */
+double loop_rate_after(const struct loop_task *task, const struct train_state *state, int64_t epochs);
+
 struct loop_options {
 	struct leave_options leave;
 	bool take_over, same_bits;

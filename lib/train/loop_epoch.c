@@ -67,12 +67,17 @@ int loop_start_schedule(struct loop *loop, bool fresh)
 	return 0;
 }
 
+double loop_rate_after(const struct loop_task *task, const struct train_state *state, int64_t epochs)
+{
+	double base =
+		task->schedule.kind == SCHEDULE_PLATEAU ? state->schedule[KEPT_RATE] : task->learning_rate;
+
+	return schedule_at(&task->schedule, base, state->step, epochs);
+}
+
 double loop_rate(const struct loop *loop)
 {
-	const struct loop_task *task = loop->task;
-	double base = task->schedule.kind == SCHEDULE_PLATEAU ? plateau(loop).rate : task->learning_rate;
-
-	return schedule_at(&task->schedule, base, loop->state.step, epoch_of(task, loop->state.step));
+	return loop_rate_after(loop->task, &loop->state, epoch_of(loop->task, loop->state.step));
 }
 
 void loop_follow(struct loop *loop, const char *metric, double value)
