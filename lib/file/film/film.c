@@ -512,9 +512,11 @@ static int film_go(struct film_handle *film, int64_t number, char message[FILM_M
 
 	if (number < 1)
 		return FILM_END;
-	if (number <= film->before) {
+	if (!film->codec || number <= film->before) {
 		close_all(film);
 		status = open_all(film, message);
+		if (status)
+			close_all(film); /* so that the next call begins anew */
 	}
 	while (!status && number > film->before + film->from_last + film->from_next) {
 		if (film->ended)
