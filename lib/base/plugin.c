@@ -3,17 +3,24 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
 
-/* The first of the usual places where it is; owned by the caller; NULL where there is none. */
+/*
+ * The first of the usual places where it is; owned by the caller; NULL where there is none. What lies above the directory of the
+ * programs may be anybody's to write, and is no place for code: only the tests' programs stand deeper.
+ */
 static char *find(const char *file)
 {
-	static const char *const places[] = {"../build/", "../", "../../", "../share/nightshift/"};
+	static const char *const places[] = {"../build/", "../", "../share/nightshift/", "../../"};
 	char *directory = path_of_program(), *found = NULL;
-	for (size_t i = 0; directory && i < sizeof places / sizeof *places && !found; i++) {
+	size_t count = sizeof places / sizeof *places;
+	if (directory && !strstr(directory, "/build/tests/"))
+		count--;
+	for (size_t i = 0; directory && i < count && !found; i++) {
 		struct text path = {0};
 		text_format(&path, "%s/%s%s", directory, places[i], file);
 		if (!text_check(&path) && file_exists(path.data))
