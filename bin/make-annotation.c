@@ -93,14 +93,6 @@ static int write_annotation(const struct work *work, const struct video_annotati
 	return status;
 }
 
-static void count_entries(const struct video_annotation *annotation, size_t *usable)
-{
-	*usable = 0;
-	for (size_t i = 0; i < annotation->count; i++)
-		*usable += annotation->entry[i].numbered &&
-			   annotation->entry[i].end > annotation->entry[i].first;
-}
-
 static int print_problems(const struct video_problems *problems)
 {
 	printf("#problem\tsubset\tlabel\tvideo\tdetail\n%s", problems->count ? problems->rows.data : "");
@@ -110,14 +102,16 @@ static int print_problems(const struct video_problems *problems)
 		problems->count == 1 ? "" : "s");
 }
 
-static void tell(const struct work *work, const struct video_annotation *annotation)
+static void tell(const struct work *work, const struct video_annotation *annotation,
+	const struct video_problems *problems)
 {
-	size_t usable;
-
-	count_entries(annotation, &usable);
 	note("%zu classes, %zu videos, %zu of them with frames%s%s", annotation->labels.count,
-		annotation->count, usable, work->output ? "; written to " : "",
+		annotation->count, problems->with_frames, work->output ? "; written to " : "",
 		work->output ? work->output : "");
+	if (annotation->count && !problems->with_frames)
+		note("no video has any: DATA is the directory that holds CLASS/VIDEO, kept as --layout says "
+		     "(frames, hdf5 or video); it was %s, and --layout %s",
+			work->data, work->layout);
 }
 
 /* ActivityNet's own file gains frame rates. */
@@ -154,7 +148,7 @@ static int make_annotation(const struct work *work)
 	if (!status && work->output)
 		status = write_annotation(work, &annotation);
 	if (!status) {
-		tell(work, &annotation);
+		tell(work, &annotation, &problems);
 		status = print_problems(&problems);
 	}
 	video_annotation_release(&annotation);

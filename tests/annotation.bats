@@ -45,6 +45,11 @@ some_frames() {
 	# The annotation is usable all the same, and a second look finds the same.
 	run_tool 65 make-annotation check out.json data
 	[[ $output == *$'gap\ttraining\ta\tgap_000000_000001'* ]]
+	[[ $stderr == *' 3 of them with frames'* ]]
+	# Elsewhere there are none, and what was looked for is said.
+	mkdir elsewhere
+	run_tool 65 make-annotation check out.json elsewhere
+	[[ $stderr == *' 0 of them with frames'*'the directory that holds CLASS/VIDEO'*'it was elsewhere, and --layout frames'* ]]
 	run_tool 65 make-annotation --decode none check out.json data
 	never grep -q unreadable <<<"$output"
 }

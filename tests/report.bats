@@ -66,6 +66,7 @@ good_page() {
 	[ "$(column state /dev/stdin <<<"$output")" = "done" ]
 	report run
 	good_page run/report.html
+	grep -qF '4 epochs done' run/report.html
 	accuracy=$(column accuracy run/log/step.tsv | awk '{ printf "%s%.5g", (NR > 1 ? " " : ""), $1 }')
 	grep -qF "data-name=\"of a step\" data-x=\"1 2 3 4 5 6 7 8 9 10\" data-y=\"$accuracy\"" run/report.html
 	cells run/report.html | grep -A9 "^$(sort -t$'\t' -k3,3gr rows | sed -n '1s/^[^\t]*\t\([^\t]*\).*/\1/p')\$" >worst
@@ -184,6 +185,18 @@ state_of() {
 	report -o several.html '<u>&' '<u>&'
 	good_page several.html
 	report --text '<u>&'
+}
+
+@test "runs of different datasets: a table has the runs that know the dataset" {
+	tiny_classify first
+	tiny_classify second
+	mkdir -p first/log second/log
+	printf '#step\tdataset\tmetric\tvalue\tn\tn_nan\n4\tred\ttop1\t0.5\t8\t0\n' >first/log/val.tsv
+	printf '#step\tdataset\tmetric\tvalue\tn\tn_nan\n4\tblue\ttop1\t0.75\t8\t0\n' >second/log/val.tsv
+	report -o both.html first second
+	good_page both.html
+	[ "$(sed -n '/<h2 id="validation">/,/<h2 id="configuration">/p' both.html | grep -oE '<(h3|td)>(red|blue|first|second)<' | tr '\n' ' ')" = \
+		'<h3>red< <td>first< <h3>blue< <td>second< ' ]
 }
 
 @test "values that are not finite are told, not drawn" {

@@ -193,6 +193,7 @@ static void take_verdicts(struct check *check, struct video_problems *problems)
 			video_problem(problems, annotation, entry, verdict->problem, "%s",
 				verdict->detail ? verdict->detail : "");
 		free(verdict->detail);
+		problems->with_frames += verdict->end > verdict->first;
 		if (check->keep_numbers && entry->numbered)
 			continue;
 		entry->numbered = verdict->end > verdict->first;

@@ -23,6 +23,7 @@
 struct video_problems {
 	struct text rows;
 	size_t count;
+	size_t with_frames; /* videos that video_check() found frames of */
 };
 void video_problem(struct video_problems *problems, const struct video_annotation *annotation, const struct video_entry *entry,
 	const char *problem, const char *format, ...) __attribute__((format(printf, 5, 6)));

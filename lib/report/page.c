@@ -117,7 +117,8 @@ static void add_facts(const struct record *record, struct text *page)
 	text_add(page, "<dl class=\"facts\">\n");
 	page_steps(record, &steps);
 	if (record->epoch >= 0)
-		snprintf(small, sizeof small, "%.0f epochs done", record->epoch);
+		snprintf(small, sizeof small, "%.0f epoch%s done", record->epoch,
+			record->epoch == 1 ? "" : "s");
 	if (!text_check(&steps))
 		add_fact(page, "steps", steps.data, small);
 	text_release(&steps);

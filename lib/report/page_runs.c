@@ -121,6 +121,14 @@ static double find_value(const struct dataset_table *table, const struct record 
 	return NAN;
 }
 
+static bool has_dataset(const struct dataset_table *table, const struct record *record, const char *dataset)
+{
+	for (size_t i = 0; i < table->datasets(record); i++)
+		if (strcmp(table->dataset(record, i), dataset) == 0)
+			return true;
+	return false;
+}
+
 static double best_value(const struct dataset_table *table, const struct record *records, size_t count,
 	const char *dataset, const char *metric)
 {
@@ -151,6 +159,8 @@ static void add_matrix(const struct dataset_table *table, const struct record *r
 		}
 	text_add(page, "</tr>\n");
 	for (size_t r = run; r < count; r++) {
+		if (!has_dataset(table, &records[r], dataset))
+			continue;
 		text_add(page, "<tr>");
 		html_tag(page, "td", NULL, records[r].name);
 		for (int m = 0; m < table->metrics(first, i); m++) {
@@ -184,8 +194,7 @@ static void add_matrices(const struct dataset_table *table, const struct record 
 			bool old = false;
 
 			for (size_t r = 0; r < run; r++)
-				for (size_t k = 0; k < table->datasets(&records[r]); k++)
-					old = old || strcmp(table->dataset(&records[r], k), dataset) == 0;
+				old = old || has_dataset(table, &records[r], dataset);
 			if (old)
 				continue;
 			if (!begun)

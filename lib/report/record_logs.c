@@ -134,9 +134,12 @@ static void add_row(struct record *record, enum record_log log, const struct tsv
 			series_add(of_column[i], step, value);
 	if (log == RECORD_TIME)
 		add_time(record, table, step, clock);
+	/* A step's row counts the epochs before it; one that ends an epoch shows in the log of epochs. */
+	if ((log == RECORD_STEP || log == RECORD_EPOCH) &&
+		tsv_number(table, tsv_column(table, "epoch"), &value))
+		record->epoch = fmax(record->epoch, value);
 	if (log == RECORD_STEP && step >= 0 && step < 0x1p53) {
 		record->step = (int64_t)step;
-		tsv_number(table, tsv_column(table, "epoch"), &record->epoch);
 		tsv_number(table, tsv_column(table, "loss"), &record->loss);
 	}
 }
