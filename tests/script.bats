@@ -587,6 +587,17 @@ data() {
 	[ "$(cat signal)" = USR2@600 ]
 }
 
+@test "submit: a notice that is shorter than the run needs is told" {
+	data
+	submit depth run depth-tiny data.train.rooms.path="$PWD/rooms" -- --signal=USR2@100000
+	[[ $stderr != *warning* ]]
+	wanted=$(train-step-loop --dry-run run 2>/dev/null | awk -F'\t' '$1 == "notice" { print $2 }')
+	[ "$wanted" -gt 1 ]
+	submit depth run -- --signal=USR2@1
+	[ "$status" -eq 0 ]
+	[[ $stderr == *'submit: warning: to leave in time may take '*' s, and the job is told 1 s before its end; give more'*'--signal=USR2@'* ]]
+}
+
 @test "submit: an array has a run for each element" {
 	data
 	submit depth run depth-tiny data.train.rooms.path="$PWD/rooms" -- --array=3-5
@@ -605,6 +616,7 @@ data() {
 	submit --check depth run depth-tiny data.train.rooms.path="$PWD/rooms"
 	[ "$status" -eq 0 ]
 	[ -z "$output" ]
+	[[ $stderr == *"submit: $PWD/run is in order and was not submitted" ]]
 	[ ! -e calls ]
 }
 
