@@ -299,6 +299,17 @@ finish() {
 	[[ $stderr == *clip-00006* ]]
 }
 
+@test "videos without frames are left out, and that is said once" {
+	cp -R "$CLIPS" some
+	class=$(jq -r '.database["clip-00003"].annotations.label' some/annotation.json)
+	rm -r "some/$class/clip-00003"
+	jq 'del(.database["clip-00003"].annotations.segment)' "$CLIPS/annotation.json" >some/annotation.json
+	mkconfig short classify-tiny train.steps=1 data.train.clips.path="$PWD/some"
+	train-step-loop short 2>log
+	[ "$(grep -c 'dataset clips: 1 of [0-9]* videos have no frames or are not there and are left out' log)" -eq 1 ]
+	never grep -q 'left out' "$BATS_FILE_TMPDIR/run.log"
+}
+
 @test "weights of one run start another with other labels: the last layer is new" {
 	new_run tuned init.weights="$RUN" init.ignore='fc.*' model.n_classes=12 train.from=layer4 train.steps=4
 	train-step-loop tuned 2>log

@@ -252,6 +252,8 @@ int classify_batches_open(const struct run *run, const struct comm *comm, const 
 	batches->skip = config_bool(run->config, "data.skip");
 	pthread_mutex_init(&batches->lock, NULL);
 	status = open_groups(batches, run);
+	for (int g = 0; g < batches->groups && !status && comm->rank == 0; g++)
+		classify_set_warn(&batches->set[g]);
 	if (!status)
 		status = open_order(batches);
 	if (!status)

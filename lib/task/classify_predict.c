@@ -258,6 +258,7 @@ int classify_predictor_finish(
 	struct classify_result result;
 	int status = publish_labels(&predictor->labels, output->directory);
 
+	classify_set_warn(set);
 	classify_result_begin(&result, config_bool(config, "predict.average"),
 		(size_t)config_integer(config, "predict.topk"));
 	for (size_t i = 0; i < classify_set_count(set) && !status; i++) {

@@ -205,6 +205,16 @@ void classify_set_close(struct classify_set *set)
 	*set = (struct classify_set){0};
 }
 
+void classify_set_warn(const struct classify_set *set)
+{
+	size_t dropped = video_set_dropped(set->videos);
+
+	if (dropped)
+		warn("dataset %s: %zu of %zu videos have no frames or are not there and are left out "
+		     "(make-annotation check names them)",
+			set->name, dropped, dropped + classify_set_count(set));
+}
+
 size_t classify_set_count(const struct classify_set *set)
 {
 	return video_set_count(set->videos);

@@ -41,6 +41,8 @@ int classify_set_open(struct classify_set *set, const struct run *run, const cha
 /* The same for videos that no configuration names: a file, or a directory of frames or of class directories. */
 int classify_set_open_path(struct classify_set *set, const struct run *run, const char *path);
 void classify_set_close(struct classify_set *set);
+/* Warns of entries that the set does without, since they have no frames. One rank says it. */
+void classify_set_warn(const struct classify_set *set);
 size_t classify_set_count(const struct classify_set *set);
 /* Its class in the run's labels; -1 without label. */
 int64_t classify_set_class(const struct classify_set *set, size_t sample);

@@ -235,6 +235,8 @@ static int open_data(struct classify_training *training, const struct comm *comm
 
 	if (!status && recipe_validates(config))
 		status = open_views(training, "data.val", &training->val, &training->vals);
+	for (size_t i = 0; i < training->vals && !status && comm->rank == 0; i++)
+		classify_set_warn(&training->val[i].set);
 	if (!status && recipe_draws(config))
 		status = open_views(training, "data.vis", &training->vis, &training->viss);
 	return status;
