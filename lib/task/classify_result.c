@@ -23,7 +23,8 @@ static uint32_t next_code(const unsigned char **at)
 		}
 		code = code << 6 | (c[i] & 0x3f);
 	}
-	if (length == 0 || (*c >= 0x80 && *c < 0xc0) || *c >= 0xf8 || code < least[length] || code > 0x10ffff) {
+	if (length == 0 || (*c >= 0x80 && *c < 0xc0) || *c >= 0xf8 || code < least[length] ||
+		code > 0x10ffff) {
 		++*at;
 		return 0xdc00 + *c;
 	}
