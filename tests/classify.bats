@@ -293,6 +293,7 @@ finish() {
 	run_tool 65 train-step-loop gone
 	mkconfig near classify-tiny data.train.clips.path="$PWD/clips" train.steps=20 data.missing=nearest
 	run_tool 0 train-step-loop near
+	[[ $stderr == *' times a frame was missing and the nearest one was taken'* ]]
 	rm -r clips/growing/clip-00006
 	mkconfig none classify-tiny data.train.clips.path="$PWD/clips"
 	run_tool 66 train-step-loop none

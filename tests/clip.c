@@ -383,7 +383,7 @@ static void test_draws(void)
 		bounded &= begin == 0 || begin == 1;
 		starts[begin & 1]++;
 		original += (int)clip_begin_random(&range, 16, true, &random, 9, i);
-		flips += clip_flip_drawn(&random, 9, i);
+		flips += clip_flip_drawn(&random, 0.5, 9, i);
 		struct clip_geometry g;
 
 		clip_crop_corner(&g, 240, 320, 112, &random, 9, i);

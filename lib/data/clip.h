@@ -93,7 +93,7 @@ void clip_crop_corner_at(struct clip_geometry *geometry, int frame_height, int f
 void clip_crop_center(struct clip_geometry *geometry, int frame_height, int frame_width, int size);
 /* The short side scaled to `size`, all of it kept. */
 void clip_crop_none(struct clip_geometry *geometry, int frame_height, int frame_width, int size);
-bool clip_flip_drawn(const struct clip_random *random, uint64_t step, uint32_t sample);
+bool clip_flip_drawn(const struct clip_random *random, double probability, uint64_t step, uint32_t sample);
 
 /* Scaling one frame after another by one geometry. */
 struct clip_scaler;

@@ -121,7 +121,7 @@ void clip_crop_center(struct clip_geometry *geometry, int H, int W, int size)
 	geometry->height = geometry->width = size;
 }
 
-bool clip_flip_drawn(const struct clip_random *random, uint64_t step, uint32_t sample)
+bool clip_flip_drawn(const struct clip_random *random, double probability, uint64_t step, uint32_t sample)
 {
-	return random_uniform(random->flip, step, sample, 0) < 0.5;
+	return random_uniform(random->flip, step, sample, 0) < probability;
 }

@@ -66,9 +66,6 @@ int video_set_channels(const struct video_set *set); /* 3, or 2 for flow */
  * or NULL). */
 int video_set_missing(const struct video_set *set, size_t *count, char **first);
 
-/* Numbers of the frames that a directory or file has: *first and *end (half-open). `layout` as above. Missing: STATUS_NO_INPUT. */
-int video_count_frames(const char *layout, const char *path, bool flow, int64_t *first, int64_t *end);
-
 /*
  * Reading. A reader keeps open what it last read and frames it last scaled, so that windows that overlap cost each frame once; one
  * for each thread.

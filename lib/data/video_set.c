@@ -68,25 +68,6 @@ int video_open_sample(
 	return open_outside(set->layout, set->sample[sample].path, set->options.flow, threads, store, own);
 }
 
-int video_count_frames(const char *name, const char *path, bool flow, int64_t *first, int64_t *end)
-{
-	const struct video_layout *layout = video_layout_find(name);
-	struct video_store *store = NULL;
-	struct source *own = NULL;
-	int64_t present;
-	int status =
-		layout ? open_outside(layout, path, flow, decode_threads(), &store, &own) : error_status();
-
-	if (!status) {
-		*first = layout->first;
-		status = layout->count(store, end, &present);
-	}
-	if (store)
-		layout->close(store);
-	source_close(own);
-	return status;
-}
-
 static int look_at(const struct video_set *set, size_t i, bool *there)
 {
 	enum source_kind kind;

@@ -267,14 +267,17 @@ int classify_batches_open(const struct run *run, const struct comm *comm, const 
 
 void classify_batches_close(struct classify_batches *batches)
 {
+	uint64_t replaced = 0;
+
 	if (!batches)
 		return;
 	loader_free(batches->loader);
 	for (int i = 0; batches->worker && i < batches->workers; i++) {
 		for (int g = 0; g < SAMPLER_GROUPS; g++)
-			video_reader_free(batches->worker[i].reader[g]);
+			classify_reader_free(batches->worker[i].reader[g], &replaced);
 		free(batches->worker[i].pixels);
 	}
+	classify_warn_replaced(replaced);
 	for (int i = 0; batches->micro && i < batches->slots; i++) {
 		free(batches->micro[i].clips);
 		free(batches->micro[i].target);

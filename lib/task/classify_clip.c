@@ -83,7 +83,7 @@ static void crop(const struct classify_clip *clip, int height, int width, uint64
 		break;
 	}
 	geometry->passes = clip->passes;
-	geometry->flip = random_uniform(clip->random.flip, step, slot, 0) < clip->flip;
+	geometry->flip = clip_flip_drawn(&clip->random, clip->flip, step, slot);
 }
 
 static void jitter(

@@ -133,13 +133,15 @@ char *classify_predictor_settings(const struct run *run, const struct task_group
 void classify_predictor_close(struct task_predictor *out)
 {
 	struct classify_predictor *predictor = out->state;
+	uint64_t replaced = 0;
 
 	if (!predictor)
 		return;
 	for (size_t i = 0; i < predictor->sets; i++) {
-		video_reader_free(predictor->set[i].reader);
+		classify_reader_free(predictor->set[i].reader, &replaced);
 		classify_set_close(&predictor->set[i].set);
 	}
+	classify_warn_replaced(replaced);
 	free(predictor->set);
 	classify_labels_release(&predictor->labels);
 	classify_model_release(&predictor->model);

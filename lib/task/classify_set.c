@@ -215,6 +215,19 @@ void classify_set_warn(const struct classify_set *set)
 			set->name, dropped, dropped + classify_set_count(set));
 }
 
+void classify_reader_free(struct video_reader *reader, uint64_t *replaced)
+{
+	*replaced += reader ? video_reader_repeated(reader) : 0;
+	video_reader_free(reader);
+}
+
+void classify_warn_replaced(uint64_t replaced)
+{
+	if (replaced)
+		warn("%llu times a frame was missing and the nearest one was taken (data.missing = nearest)",
+			(unsigned long long)replaced);
+}
+
 size_t classify_set_count(const struct classify_set *set)
 {
 	return video_set_count(set->videos);

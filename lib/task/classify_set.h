@@ -43,6 +43,10 @@ int classify_set_open_path(struct classify_set *set, const struct run *run, cons
 void classify_set_close(struct classify_set *set);
 /* Warns of entries that the set does without, since they have no frames. One rank says it. */
 void classify_set_warn(const struct classify_set *set);
+/* Frees a reader of the set (NULL: none was needed) and adds the frames that it has replaced by their nearest. */
+void classify_reader_free(struct video_reader *reader, uint64_t *replaced);
+/* Warns of so many frames, where there are any. */
+void classify_warn_replaced(uint64_t replaced);
 size_t classify_set_count(const struct classify_set *set);
 /* Its class in the run's labels; -1 without label. */
 int64_t classify_set_class(const struct classify_set *set, size_t sample);

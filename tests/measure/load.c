@@ -44,7 +44,7 @@ static int load_clip(
 	if (status)
 		return status;
 	clip_crop_random(&geometry, height, width, SIDE, 0.25, 0.75, &work->random, 0, number);
-	geometry.flip = clip_flip_drawn(&work->random, 0, number);
+	geometry.flip = clip_flip_drawn(&work->random, 0.5, 0, number);
 	status = video_read(reader, sample, frames, LENGTH, &geometry, false, bytes);
 	if (!status)
 		clip_normalise(&work->statistics, bytes, VALUES / 3, values);
