@@ -315,6 +315,13 @@ finish() {
 	new_run tuned init.weights="$RUN" init.ignore='fc.*' model.n_classes=12 train.from=layer4 train.steps=4
 	train-step-loop tuned 2>log
 	grep -q 'starting from the weights' log
+	# new also where it would fit
+	new_run fits init.weights="$RUN" init.ignore='fc.*' train.steps=1 optimizer.lr=0
+	train-step-loop fits
+	convert-weights --list "$RUN" | grep -E '^(conv1|fc)' >before
+	convert-weights --list fits | grep -E '^(conv1|fc)' >after
+	[ "$(diff before after | grep -c '^> fc')" -eq 2 ]
+	[ "$(diff before after | grep -c '^>')" -eq 2 ]
 	# a run that was never trained predicts with the weights it would start from
 	new_run same init.weights="$RUN"
 	run_tool 0 "$ROOT/bin/eval" --summary same

@@ -30,7 +30,7 @@ const struct config_key config_keys[] = {
 	{"model.input", CONFIG_CHOICE, IDENTITY, "rgb", 0, 0, "rgb|flow", "", "what the network sees: colour, or optical flow (two channels)", "classify"},
 
 	{"init.weights", CONFIG_PATH, IDENTITY, "", 0, 0, "", "", "start from these weights: a run, a checkpoint, a diffusers directory or a .pth file"},
-	{"init.ignore", CONFIG_TEXT, IDENTITY, "", 0, 0, "", "", "pattern of tensor names that may be missing or differ"},
+	{"init.ignore", CONFIG_TEXT, IDENTITY, "", 0, 0, "", "", "pattern of names of tensors that begin anew, whatever the file has"},
 
 	{"diffusion.timesteps", CONFIG_INTEGER, IDENTITY, "1000", 2, 100000, "", "", "length of the noise schedule", "depth"},
 	{"diffusion.beta_start", CONFIG_NUMBER, IDENTITY, "0.00085", 1e-8, 1, "", "", "first beta (scaled linear)", "depth"},

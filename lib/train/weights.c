@@ -228,7 +228,9 @@ int weights_load(struct store *store, const struct checkpoint *checkpoint, const
 		const struct parameter *parameter = store_parameter(store, i);
 		const struct safetensor *tensor = checkpoint_model(checkpoint, parameter->name);
 
-		if (tensor && weights_same_shape(tensor, parameter))
+		if (text_match(ignore, parameter->name))
+			continue;
+		if (tensor)
 			status = import(store, i, SLOT_VALUE, tensor);
 		if (!status && has_counter(parameter))
 			status = load_updates(store, i, checkpoint);

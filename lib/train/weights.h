@@ -27,8 +27,8 @@ int weights_allocate(struct weights *weights, const bool *model, const bool *opt
 int weights_fill(struct weights *weights, const struct store *store);
 void weights_release(struct weights *weights);
 
-/* Loads every parameter, and numbers of updates where there are any, from a checkpoint; names matching `ignore` (a shell pattern, or "") may be missing or of another shape.
- * STATUS_DATA names the first that is missing, has another shape, or is left over. */
+/* Loads every parameter, and numbers of updates where there are any, from a checkpoint. Those whose names match `ignore` (a shell
+ * pattern, or "") stay as they are, and may be missing in it or of another shape. STATUS_DATA names the first that is missing, has another shape, or is left over. */
 int weights_load(struct store *store, const struct checkpoint *checkpoint, const char *ignore);
 /* The same checks, loading nothing. The message names the first that does not fit, counts the others, and says what to do where the
  * names tell: a wrapper around the network, the other kind of shortcut, another head. */
