@@ -317,14 +317,6 @@ static int dump_graph(struct work *work)
 	return !status && is_first(work) ? look_dump(&work->training, work->settings.graph) : status;
 }
 
-static int missing_files(const struct work *work)
-{
-	return work->training.missing
-		       ? error_set(STATUS_NO_INPUT, "%zu data files are missing, the first is %s",
-				 work->training.missing, work->training.first_missing)
-		       : 0;
-}
-
 /* A stop file from before is obeyed by requeued lives and removed by a start by hand. */
 static int look_for_stop(struct work *work)
 {
@@ -346,7 +338,7 @@ static int take_possession(struct work *work)
 	if (!status)
 		status = platform_record(&work->run, &work->platform);
 	if (!status)
-		status = missing_files(work);
+		status = resources_missing(&work->training);
 	return status ? status : leave_probe(&work->leave, work->run.path);
 }
 
@@ -462,7 +454,7 @@ static int profile(struct work *work)
 	int status = open_training(work);
 
 	if (!status)
-		status = missing_files(work);
+		status = resources_missing(&work->training);
 	if (!status)
 		status = resources_check(&work->run, &work->training);
 	status = agree(work, status);

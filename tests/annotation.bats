@@ -54,6 +54,19 @@ some_frames() {
 	never grep -q unreadable <<<"$output"
 }
 
+@test "an annotation of more videos than are there: the trainer says what helps, and it does" {
+	tiny_clips clips
+	gone=$(find clips/growing -mindepth 1 -maxdepth 1 | sort | head -n 1)
+	rm -r "$gone"
+	mkconfig first classify-tiny data.train.clips.path="$PWD/clips"
+	run_tool 66 train-step-loop first
+	[[ $stderr == *'1 data files are missing, the first is '*"$gone"*'make-annotation -o NEW.json check ANNOTATION DATA'* ]]
+	run_tool 65 make-annotation -o new.json check clips/annotation.json clips
+	[[ $stderr == *'40 videos, 39 of them with frames; written to new.json'* ]]
+	mkconfig second classify-tiny data.train.clips.path="$PWD/clips" data.train.clips.annotation=new.json
+	run_tool 0 train-step-loop --dry-run second
+}
+
 @test "numbers that lie are found" {
 	make-scenes clips -n 20 --frames 6 --size 32x32 --validation 2 shapes
 	run_tool 0 make-annotation --decode all check shapes/annotation.json shapes

@@ -248,6 +248,7 @@ finish() {
 	[[ $stderr == *'model.n_classes = 7, but the data has 10 labels'* ]]
 	new_run many model.n_classes=400
 	run_tool 0 train-step-loop --dry-run many
+	[[ $stderr == *'model.n_classes = 400, but the data has 10 labels; 0 means as many as there are'* ]]
 	new_run depth model.depth=19
 	run_tool 78 train-step-loop --dry-run depth
 	[[ $stderr == *model.depth* ]]

@@ -194,7 +194,7 @@ static void take_verdicts(struct check *check, struct video_problems *problems)
 				verdict->detail ? verdict->detail : "");
 		free(verdict->detail);
 		problems->with_frames += verdict->end > verdict->first;
-		if (check->keep_numbers && entry->numbered)
+		if (check->keep_numbers && entry->numbered && verdict->end > verdict->first)
 			continue;
 		entry->numbered = verdict->end > verdict->first;
 		entry->first = verdict->first;

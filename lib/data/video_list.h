@@ -44,8 +44,8 @@ int video_list_read(const struct video_list_options *options, const struct video
 enum video_depth { VIDEO_NAMES, VIDEO_SOME, VIDEO_ALL };
 /*
  * Looks at every video of the annotation below data->path, in all processors' threads: numbers of frames become the entries'
- * segments; `keep_numbers`: what stands there is compared instead. Rows: missing, empty, gap, count, unreadable, size; then
- * for classes: no-training, no-validation. `depth`: names alone, three frames of each video decoded, or all.
+ * segments; `keep_numbers`: what stands there is compared and kept, but for videos without frames. Rows: missing, empty, gap, count,
+ * unreadable, size; then for classes: no-training, no-validation. `depth`: names alone, three frames of each video decoded, or all.
  */
 int video_check(const struct video_options *data, struct video_annotation *annotation, enum video_depth depth, bool keep_numbers,
 	struct video_problems *problems);

@@ -75,7 +75,8 @@ static int read_all(const json_t *file, const struct video_index *labels, struct
 	json_t *value;
 
 	if (!json_is_object(list))
-		return error_set(STATUS_DATA, "\"results\" is missing");
+		return error_set(STATUS_DATA, "\"results\" is missing; results are {\"results\": {ID: "
+					      "[{\"label\": ..., \"score\": ...}]}}");
 	results->video = memory_new(json_object_size(list), sizeof *results->video);
 	if (!results->video)
 		return error_status();

@@ -195,6 +195,10 @@ int classify_set_open_path(struct classify_set *set, const struct run *run, cons
 	else
 		options.layout = text_ends(path, ".hdf5") || text_ends(path, ".h5") ? "hdf5" : "video";
 	status = video_set_open(&options, &set->videos);
+	if (status == STATUS_NO_INPUT && !file_is_directory(path))
+		return error_set(STATUS_NO_INPUT,
+			"%s: its name does not end as a video's: .mp4, .webm, .avi, .mkv, .mov, .hdf5 or .h5",
+			path);
 	return status ? status : map_classes(set, &none);
 }
 

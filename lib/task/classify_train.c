@@ -260,9 +260,12 @@ static int train_graphs(struct classify_training *training, int batch)
 static int open_model(struct classify_training *training, struct device *device, const struct comm *comm)
 {
 	const struct config *config = training->run->config;
-	int status = classify_model_init(
-		&training->model, config, device, classify_batches_labels(training->batches)->count);
+	size_t labels = classify_batches_labels(training->batches)->count;
+	int status = classify_model_init(&training->model, config, device, labels);
 
+	if (!status && comm->rank == 0 && (size_t)training->model.network.classes > labels)
+		warn("model.n_classes = %d, but the data has %zu labels; 0 means as many as there are",
+			training->model.network.classes, labels);
 	if (!status)
 		status = train_graphs(training, (int)config_integer(config, "batch.micro"));
 	if (!status && training->vals + training->viss)
@@ -323,6 +326,10 @@ static int count_missing(struct classify_training *training, struct task_trainin
 {
 	int status = classify_batches_missing(training->batches, &out->missing, &out->first_missing);
 
+	out->missing_hint =
+		"; data.train.NAME.layout says how videos are kept (frames, hdf5, video), and "
+		"make-annotation -o NEW.json check ANNOTATION DATA writes an annotation without those "
+		"that are missing";
 	for (size_t i = 0; i < training->vals + training->viss && !status; i++) {
 		const struct view_set *set =
 			i < training->vals ? &training->val[i] : &training->vis[i - training->vals];

@@ -170,6 +170,14 @@ static double run_size(const struct config *config, const struct task_training *
 	       kept * (double)weights_bytes(training) + (double)steps * LOG_BYTES_A_STEP;
 }
 
+int resources_missing(const struct task_training *training)
+{
+	if (!training->missing)
+		return STATUS_OK;
+	return error_set(STATUS_NO_INPUT, "%zu data files are missing, the first is %s%s", training->missing,
+		training->first_missing, training->missing_hint ? training->missing_hint : "");
+}
+
 int resources_describe(const struct run *run, const struct platform *platform,
 	const struct task_training *training, struct text *rows, int *status_of_run)
 {
@@ -201,8 +209,7 @@ int resources_describe(const struct run *run, const struct platform *platform,
 	text_format(rows, "fits\t%s\t\n", needed <= here ? "yes" : "no");
 	rows_of_tensors(training->loop.program, rows);
 	if (training->missing)
-		*status_of_run = error_set(STATUS_NO_INPUT, "%zu data files are missing, the first is %s",
-			training->missing, training->first_missing);
+		*status_of_run = resources_missing(training);
 	else if (needed > here)
 		*status_of_run = too_large(needed, here);
 	else

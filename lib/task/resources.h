@@ -14,6 +14,9 @@
 int resources_describe(const struct run *run, const struct platform *platform,
 	const struct task_training *training, struct text *rows, int *status_of_run);
 
+/* STATUS_NO_INPUT, naming the first and what to do, when data files are missing. */
+int resources_missing(const struct task_training *training);
+
 /* Before anything is allocated: STATUS_UNAVAILABLE when the run needs more than this machine (or its budget) has at all, a warning
  * when it needs more than is free now, which may change. */
 int resources_check(const struct run *run, const struct task_training *training);

@@ -19,6 +19,7 @@ struct task_training {
 	double flops, traffic; /* of one step */
 	size_t missing;        /* data files that are not there */
 	char *first_missing;   /* owned, or NULL */
+	const char *missing_hint; /* what to do about them, behind the message; NULL: nothing to say */
 	void *state;
 };
 
