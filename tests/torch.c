@@ -135,6 +135,7 @@ int main(void)
 	test_refusal("hostile_legacy", "system");
 	test_refusal("complex", "entry x: its elements are a torch.ComplexFloatStorage");
 	test_refusal("huge", "its tensors are much larger than the file");
+	test_refusal("overlapping", "its data are those of other members, too");
 	test_refusal("list", "holds no state dict");
 	test_refusal("text", "entry y: is no tensor");
 	test_refusal("pickle", "not a file of PyTorch");

@@ -53,6 +53,7 @@ struct archive {
 	const unsigned char *data;
 	size_t bytes;
 	uint64_t directory, directory_bytes, count;
+	uint64_t taken; /* by the data of members so far */
 };
 
 static const unsigned char *find_end(const struct archive *archive)
@@ -121,8 +122,7 @@ static int read_extra64(const unsigned char *extra, size_t length, uint64_t *val
 }
 
 /* Where a member's data begin: the local header's own lengths count. */
-static int find_data(
-	const struct archive *archive, uint64_t local, uint64_t bytes, const unsigned char **data)
+static int find_data(struct archive *archive, uint64_t local, uint64_t bytes, const unsigned char **data)
 {
 	if (local > archive->bytes || archive->bytes - local < LOCAL_BYTES ||
 		number(archive->data + local, 4) != local_mark)
@@ -131,11 +131,14 @@ static int find_data(
 		LOCAL_BYTES + number(archive->data + local + 26, 2) + number(archive->data + local + 28, 2);
 	if (skip > archive->bytes - local || bytes > archive->bytes - local - skip)
 		return error_set(STATUS_DATA, "its data are cut");
+	archive->taken += bytes;
+	if (archive->taken > archive->bytes) /* to check the same bytes again and again could take for ever */
+		return error_set(STATUS_DATA, "its data are those of other members, too");
 	*data = archive->data + local + skip;
 	return STATUS_OK;
 }
 
-static int add_member(const struct archive *archive, const unsigned char *entry, struct zip *zip)
+static int add_member(struct archive *archive, const unsigned char *entry, struct zip *zip)
 {
 	size_t length = (size_t)number(entry + 28, 2), extra = (size_t)number(entry + 30, 2);
 	uint64_t packed = number(entry + 20, 4), bytes = number(entry + 24, 4), local = number(entry + 42, 4);
@@ -171,7 +174,7 @@ static int compare_members(const void *a, const void *b)
 	return strcmp(((const struct zip_member *)a)->name, ((const struct zip_member *)b)->name);
 }
 
-static int read_directory(const struct archive *archive, struct zip *zip)
+static int read_directory(struct archive *archive, struct zip *zip)
 {
 	const unsigned char *at = archive->data + archive->directory;
 	uint64_t left = archive->directory_bytes;

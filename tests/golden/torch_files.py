@@ -8,7 +8,9 @@ Each X.pth has an X.safetensors beside it, written by the safetensors library. p
 import collections
 import os
 import pickle
+import struct
 import sys
+import zlib
 
 import torch
 from safetensors.torch import save_file
@@ -94,6 +96,22 @@ class Huge:
 
 
 torch.save({"x": Huge()}, f"{out}/huge.pth")
+
+
+# An archive whose directory names the same bytes many times.
+def write_overlapping(path):
+    body = b"x" * 256
+    fixed = struct.pack("<HHHHHIII", 20, 0, 0, 0, 0x21, zlib.crc32(body), len(body), len(body))
+    local = b"PK\3\4" + fixed + struct.pack("<HH", 1, 0) + b"a" + body
+    names = [f"a/data/{i}".encode() for i in range(9)]
+    directory = b"".join(b"PK\1\2" + struct.pack("<H", 20) + fixed + struct.pack("<HHHHHII", len(n), 0, 0, 0, 0, 0, 0) + n
+                         for n in names)
+    with open(path, "wb") as file:
+        file.write(local + directory +
+                   b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, len(names), len(names), len(directory), len(local), 0))
+
+
+write_overlapping(f"{out}/overlapping.pth")
 torch.save({"x": torch.zeros(2, dtype=torch.complex64)}, f"{out}/complex.pth")
 torch.save([torch.zeros(2)], f"{out}/list.pth")
 torch.save({"state_dict": {"x": torch.ones(2), "y": "text"}}, f"{out}/text.pth")
