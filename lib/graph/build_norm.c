@@ -84,7 +84,9 @@ static int add_statistics(struct graph *graph, const char *name, const int runni
 	int64_t channels = graph_dim(graph, running[0], 0);
 
 	if ((int64_t)graph_elements(graph, graph_last_node(graph)->in[0]) == channels)
-		return graph_fail(graph, "%s: batch norm of one value a channel", name);
+		return graph_fail(graph,
+			"%s: batch norm of one value a channel; more or larger samples a batch are needed",
+			name);
 	for (size_t i = 0; i < graph->tensor_count; i++) {
 		if (graph->tensors[i].kind == TENSOR_PARAMETER_GRADIENT &&
 			graph->tensors[i].parameter == graph->tensors[running[0]].parameter)
