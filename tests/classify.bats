@@ -242,6 +242,13 @@ finish() {
 	run_tool 65 score
 }
 
+@test "who watches is told the validation loss and the accuracy that chooses the best weights" {
+	new_run watched train.steps=2 validate.every=2
+	train-step-loop watched 2>log
+	mean() { awk -F'\t' -v m="$1" '$1 == 2 && $3 == m { printf "%.4f", $4 }' watched/log/val.tsv; }
+	grep -qE "step 2: [a-z-]+ loss $(mean loss), top1 $(mean top1) \([0-9]+ samples\)\$" log
+}
+
 @test "labels and class counts that do not fit are refused, clearly" {
 	new_run few model.n_classes=7
 	run_tool 78 train-step-loop few

@@ -130,6 +130,27 @@ static int log_metric(struct loop *loop, const char *metric, double value, const
 	return status;
 }
 
+/* One line for who watches: the first metric, and the one that chooses the best weights. */
+static void tell_metrics(const struct loop *loop)
+{
+	const struct train_state *state = &loop->state;
+	struct text line = {0};
+
+	for (int m = 0; m < loop->task->metrics; m++) {
+		const char *metric = loop->task->metric_names[m];
+		const double *sums = &state->sums[3 * m];
+
+		if (m == 0 || (loop->plan->best && !strcmp(metric, loop->plan->best_metric)))
+			text_format(&line, "%s %s %.4f", line.length ? "," : "", metric,
+				sums[1] > 0 ? sums[0] / sums[1] : NAN);
+	}
+	if (!text_check(&line))
+		note("step %lld: %s%s (%.0f samples)", (long long)state->step,
+			loop->task->set_name(loop->task->state, (size_t)state->set), line.data,
+			state->sums[1]);
+	text_release(&line);
+}
+
 static int finish_set(struct loop *loop)
 {
 	struct train_state *state = &loop->state;
@@ -146,11 +167,9 @@ static int finish_set(struct loop *loop)
 			loop_follow(loop, metric, value);
 		if (state->set == 0)
 			status = consider_best(loop, status, metric, value);
-		if (!status && m == 0 && loop_is_first(loop))
-			note("step %lld: %s %s %.4f (%.0f samples)", (long long)state->step,
-				loop->task->set_name(loop->task->state, (size_t)state->set), metric, value,
-				sums[1]);
 	}
+	if (!status && loop->task->metrics && loop_is_first(loop))
+		tell_metrics(loop);
 	state->set++;
 	state->sample = 0;
 	free(state->sums);
