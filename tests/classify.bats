@@ -265,6 +265,15 @@ finish() {
 	[[ $stderr == *moving-right* ]]
 }
 
+@test "a network that does not fit its clips or its batch is a bad configuration" {
+	new_run one batch.size=1 batch.micro=1
+	run_tool 78 train-step-loop one
+	one_error 'batch norm of one value a channel'
+	new_run dense model.name=densenet model.depth=121
+	run_tool 78 train-step-loop dense
+	one_error 'larger than the padded input'
+}
+
 @test "annotations that do not fit are refused, with file and entry" {
 	refused() { # STATUS PATTERN [key=value ...]
 		local status=$1 pattern=$2

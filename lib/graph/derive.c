@@ -357,7 +357,7 @@ int graph_backward(struct graph *graph, int loss)
 	int status = STATUS_FAILURE;
 
 	if (!graph_usable(graph, &loss, 1))
-		return status;
+		return graph->status;
 	if (!graph->training || graph->loss >= 0 || graph_elements(graph, loss) != 1) {
 		graph_fail(graph,
 			"a backward pass needs a training graph, one scalar loss and no backward pass yet");
