@@ -32,17 +32,6 @@ same_run() { # A B STEP
 	diff <(grep -E '^(step|digest)' "$1/done") <(grep -E '^(step|digest)' "$2/done")
 }
 
-finish() {
-	local status tries
-	for tries in $(seq 20); do
-		status=0
-		train-step-loop "$1" 2>>log || status=$?
-		[ "$status" = 0 ] && return
-		[ "$status" = 75 ] || { cat log; return 1; }
-	done
-	return 1
-}
-
 @test "training writes batch and epoch records with the accuracy, validation of clips and videos, and pictures" {
 	[ "$(head -n 1 "$RUN/log/step.tsv")" = $'#step\tepoch\tsamples\tloss\tgrad_norm\tlr\taccuracy' ]
 	[ "$(head -n 1 "$RUN/log/epoch.tsv")" = $'#epoch\tstep\tsamples\tloss\tlr\taccuracy' ]
@@ -91,7 +80,7 @@ finish() {
 	sleep 0.3
 	kill -USR2 $! 2>/dev/null || true
 	wait $! || [ $? = 75 ] || [ $? = 137 ]
-	finish two
+	train_to_end two
 	[ "$(grep -c $'\tstart\t' two/shifts.tsv)" -ge 3 ]
 	same_run one two 60
 }

@@ -136,6 +136,21 @@ tensors() {
 	tensors CLIPS | diff - <(tensors clips.pth)
 }
 
+@test "an optimizer that does not belong to the weights beside it is left out" {
+	small_clips averaged optimizer.ema=0.9
+	train-step-loop averaged 2>log
+	convert-weights averaged averaged.pth
+	convert-weights --list averaged.pth >list
+	grep -qx '# arch resnet-10' list
+	never grep -E '^# (optimizer|scheduler)' list
+	small_clips matrices optimizer.decay_vectors=false
+	train-step-loop matrices 2>log
+	convert-weights matrices matrices.pth
+	convert-weights --list matrices.pth >list
+	grep -qx '# arch resnet-10' list
+	never grep -E '^# (optimizer|scheduler)' list
+}
+
 @test "the original's scheduler gets milestones as often as they count, and the optimizer the rate of the next step" {
 	small_clips twice schedule.name=multistep schedule.by=epoch schedule.milestones=3,3,5
 	train-step-loop twice

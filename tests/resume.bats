@@ -25,18 +25,6 @@ same_run() {
 	diff <(grep -E '^(step|digest)' "$1/done") <(grep -E '^(step|digest)' "$2/done")
 }
 
-# Shifts until the run is done; each ends as it likes, but for the errors that no shift may end with.
-finish() {
-	local status tries
-	for tries in $(seq 40); do
-		status=0
-		train-step-loop "$1" 2>>log || status=$?
-		[ "$status" = 0 ] && return
-		[ "$status" = 75 ] || { cat log; return 1; }
-	done
-	return 1
-}
-
 @test "six shifts ended by a notice give the bits of one" {
 	new_run two
 	for shift in 1 2 3 4 5; do
@@ -46,7 +34,7 @@ finish() {
 		kill -USR2 $! 2>/dev/null || true
 		wait $! || [ $? = 75 ]
 	done
-	finish two
+	train_to_end two
 	[ "$(grep -c $'\tend\t.*\tnotice$' two/shifts.tsv)" -ge 4 ]
 	same_run "$ONE" two
 }
@@ -57,7 +45,7 @@ finish() {
 	for count in 12 60 130 200 300 400; do
 		with_fault "write:$count:KILL" train-step-loop two 2>>log && break
 	done
-	finish two
+	train_to_end two
 	[ "$(grep -c $'\tstart\t' two/shifts.tsv)" -ge 5 ]
 	same_run "$ONE" two
 }
@@ -70,7 +58,7 @@ finish() {
 	done
 	NIGHTSHIFT_FAULT_PATH='*/pictures/*' with_fault rename:1:KILL train-step-loop two 2>>log || [ $? = 137 ]
 	[ -n "$(find two/pictures -name '*.partial')" ]
-	finish two
+	train_to_end two
 	[ "$(grep -c $'\tlost\t' two/shifts.tsv)" -ge 6 ]
 	same_run "$ONE" two
 }
@@ -88,13 +76,13 @@ finish() {
 		[ -z "$(find two -name '*.partial')" ]
 	done
 	[ "$(cut -f2 two/shifts.tsv | grep -c end)" = 6 ]
-	finish two
+	train_to_end two
 	same_run "$ONE" two
 }
 
 @test "a run whose newest checkpoint is damaged goes on from the one before" {
 	new_run two
-	finish two
+	train_to_end two
 	same_run "$ONE" two
 	rm two/done
 	printf X | dd of=two/checkpoints/step-00000150/optimizer/optimizer.safetensors bs=1 seek=900 conv=notrunc 2>/dev/null
@@ -113,7 +101,7 @@ finish() {
 		wait $! || [ $? = 75 ]
 		with_fault write:120:KILL train-step-loop two 2>>log || true
 	done
-	finish two
+	train_to_end two
 	[ "$(grep -c $'\tlost\t' two/shifts.tsv)" -ge 1 ]
 	[ "$(find two -name 'events.out.tfevents.*' | wc -l)" -ge 2 ]
 	"$ROOT/build/tests/tools/event-list" two/events.out.tfevents.* >events
@@ -134,7 +122,7 @@ finish() {
 	NIGHTSHIFT_FAULT_PATH='*optimizer*' with_fault write:2:ENOSPC train-step-loop two 2>log && false || [ $? = 73 ]
 	grep -q $'\tend\t.*\t73\t' two/shifts.tsv
 	[ -z "$(ls -A two/checkpoints)" ]
-	finish two
+	train_to_end two
 	same_run "$ONE" two
 }
 
@@ -172,7 +160,7 @@ by_epochs() {
 		kill -USR2 $! 2>/dev/null || true
 		wait $! || [ $? = 75 ]
 	done
-	finish two
+	train_to_end two
 	[ "$(grep -c $'\tstart\t' two/shifts.tsv)" -ge 4 ]
 	same_files one two log/step.tsv log/epoch.tsv log/val.tsv pictures checkpoints/step-00000048/model \
 		checkpoints/step-00000048/optimizer checkpoints/weights-00000024 checkpoints/best

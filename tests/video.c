@@ -245,11 +245,6 @@ static void test_annotation(void)
 		"what is missing is counted");
 	free(first);
 	video_set_close(set);
-	options.skip_missing = true;
-	if (check_status(video_set_open(&options, &set), 0, "skip_missing"))
-		check(video_set_count(set) == 2 && video_set_dropped(set) == 3,
-			"what is missing is dropped by choice");
-	video_set_close(set);
 	options = options_of("a.json", "testing");
 	if (check_status(video_set_open(&options, &set), 0, "entries without label")) {
 		sample = video_set_sample(set, 0);

@@ -37,9 +37,8 @@ struct video_options {
 	const char *subset;     /* training, validation, testing (or train, val, test); "" or NULL: all */
 	bool flow;              /* two channels, u and v (hdf5 only) */
 	bool untrimmed;         /* ActivityNet: whole videos without label */
-	bool skip_missing;      /* samples whose directory or file is not there are dropped and counted */
-	bool repeat_missing;    /* a frame that is missing is replaced by the nearest that is there; else it is an error */
-	bool scaled;            /* JPEG frames are decoded at 1/2, 1/4 or 1/8 where that is enough: faster, other pixels */
+	bool repeat_missing; /* a frame that is missing is replaced by the nearest that is there; else it is an error */
+	bool scaled; /* JPEG frames are decoded at 1/2, 1/4 or 1/8 where that is enough: faster, other pixels */
 };
 
 struct video_sample {
@@ -57,7 +56,7 @@ int video_set_open(const struct video_options *options, struct video_set **set);
 void video_set_close(struct video_set *set);
 size_t video_set_count(const struct video_set *set);
 const struct video_sample *video_set_sample(const struct video_set *set, size_t i);
-/* Entries of the subset that were dropped: without frames, ActivityNet's short ones, with skip_missing those that are not there. */
+/* Entries of the subset that were dropped: without frames, ActivityNet's short ones. */
 size_t video_set_dropped(const struct video_set *set);
 size_t video_set_label_count(const struct video_set *set);
 const char *video_set_label(const struct video_set *set, size_t i);

@@ -186,14 +186,10 @@ static int number_frames(void *context, size_t i)
 	struct video_set *set = context;
 	struct video_sample *sample = &set->sample[i];
 	const struct video_entry *entry = set->entry ? &set->annotation.entry[set->entry[i]] : NULL;
-	bool there;
-	int status = STATUS_OK;
+	int status;
 
-	if (entry && entry->numbered) {
-		if (set->options.skip_missing && !(status = look_at(set, i, &there)) && !there)
-			sample->end = sample->first;
-		return status;
-	}
+	if (entry && entry->numbered)
+		return STATUS_OK;
 	sample->first = set->layout->first;
 	status = count_sample(set, i, &sample->end);
 	if (status == STATUS_NO_INPUT) {
@@ -226,7 +222,7 @@ static void drop_empty(struct video_set *set)
 /* Nothing is looked for where the annotation says it all. */
 static bool all_numbered(const struct video_set *set)
 {
-	if (!set->entry || set->options.skip_missing)
+	if (!set->entry)
 		return false;
 	for (size_t i = 0; i < set->count; i++)
 		if (!set->annotation.entry[set->entry[i]].numbered)

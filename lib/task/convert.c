@@ -203,7 +203,7 @@ static double rate_of(const struct convert_source *source)
 
 enum { MILESTONES = 256 };
 
-/* With the optimizer of a run of SGD, whose parameters are all trained (the original numbers others in another way). */
+/* With the optimizer, and the scheduler where it is one that the original has. */
 static int publish_trained(
 	const struct convert_source *source, struct torch_content *content, const char *path)
 {
@@ -237,6 +237,14 @@ static int publish_trained(
 	return status;
 }
 
+/* Whether the original can go on: SGD of all parameters (it numbers others in another way) with one decay for all, and the momentum is
+ * that of the weights in the file, which running averages are not. */
+static bool original_trains_so(const struct config *config)
+{
+	return !strcmp(config_text(config, "optimizer.name"), "sgd") && !*config_text(config, "train.from") &&
+	       config_bool(config, "optimizer.decay_vectors") && config_number(config, "optimizer.ema") == 0;
+}
+
 int convert_torch(const struct convert_source *source, const char *path, const char *arch)
 {
 	const struct config *config = source->run.config;
@@ -245,8 +253,8 @@ int convert_torch(const struct convert_source *source, const char *path, const c
 		.count = source->count,
 		.arch = *name ? name : NULL,
 		.epoch = source->epoch};
-	bool trained = *name && source->run.path && !strcmp(config_text(config, "optimizer.name"), "sgd") &&
-		       !*config_text(config, "train.from");
 
-	return trained ? publish_trained(source, &content, path) : torch_publish(path, &content);
+	return *name && source->run.path && original_trains_so(config)
+		       ? publish_trained(source, &content, path)
+		       : torch_publish(path, &content);
 }

@@ -421,15 +421,13 @@ int depth_batches_start(struct depth_batches *batches, int64_t first)
 {
 	struct loader_source source = {.make = make_micro, .context = batches, .slots = batches->slots};
 
-	return loader_new(&source, (int)config_integer(batches->config, "data.threads"),
-		recipe_share_first(&batches->share, first), &batches->loader);
+	return recipe_share_load(&batches->share, batches->config, &source, first, &batches->loader);
 }
 
 int depth_batches_next(
 	struct depth_batches *batches, int64_t m, const struct depth_micro **micro, double *waited)
 {
-	int slot,
-		status = loader_next(batches->loader, recipe_share_local(&batches->share, m), &slot, waited);
+	int slot, status = recipe_share_next(&batches->share, batches->loader, m, &slot, waited);
 
 	*micro = &batches->micro[slot];
 	return status;

@@ -100,17 +100,22 @@ struct recipe_share recipe_share(const struct config *config, const struct comm 
 	return (struct recipe_share){.micros = micros, .own = own, .first_own = comm->rank * own};
 }
 
-int64_t recipe_share_local(const struct recipe_share *share, int64_t m)
-{
-	return m / share->micros * share->own + m % share->micros - share->first_own;
-}
-
 int64_t recipe_share_global(const struct recipe_share *share, int64_t number)
 {
 	return number / share->own * share->micros + share->first_own + number % share->own;
 }
 
-int64_t recipe_share_first(const struct recipe_share *share, int64_t first)
+int recipe_share_load(const struct recipe_share *share, const struct config *config,
+	const struct loader_source *source, int64_t first, struct loader **loader)
 {
-	return first / share->micros * share->own;
+	return loader_new(source, (int)config_integer(config, "data.threads"),
+		first / share->micros * share->own, loader);
+}
+
+int recipe_share_next(
+	const struct recipe_share *share, struct loader *loader, int64_t m, int *slot, double *waited)
+{
+	int64_t number = m / share->micros * share->own + m % share->micros - share->first_own;
+
+	return loader_next(loader, number, slot, waited);
 }

@@ -4,6 +4,7 @@
 
 #include "comm/comm.h"
 #include "config/config.h"
+#include "data/loader.h"
 #include "graph/graph.h"
 #include "train/loop.h"
 
@@ -27,9 +28,12 @@ struct recipe_share {
 	int64_t micros, own, first_own; /* micro-batches of a step, those of this rank, and their first */
 };
 struct recipe_share recipe_share(const struct config *config, const struct comm *comm);
-int64_t recipe_share_local(const struct recipe_share *share, int64_t m); /* global to the loader's number */
-int64_t recipe_share_global(const struct recipe_share *share, int64_t number);
-/* The loader's number of this rank's first micro-batch in the step that begins with the global one `first`. */
-int64_t recipe_share_first(const struct recipe_share *share, int64_t first);
+int64_t recipe_share_global(const struct recipe_share *share, int64_t number); /* of the loader's number */
+/* A loader with the threads of data.threads, from this rank's first micro-batch of the step that begins with the global one `first`. */
+int recipe_share_load(const struct recipe_share *share, const struct config *config,
+	const struct loader_source *source, int64_t first, struct loader **loader);
+/* loader_next() of the global micro-batch m, one of this rank's. */
+int recipe_share_next(
+	const struct recipe_share *share, struct loader *loader, int64_t m, int *slot, double *waited);
 
 #endif
