@@ -84,8 +84,8 @@ same_files() {
 
 # train_to_end RUN: shifts until the run is done; each ends as it likes, but for the errors that no shift may end with.
 train_to_end() {
-	local status tries
-	for tries in $(seq 40); do
+	local status
+	for _ in $(seq 40); do
 		status=0
 		train-step-loop "$1" 2>>log || status=$?
 		[ "$status" = 0 ] && return
